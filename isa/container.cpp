@@ -4,31 +4,27 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/gzip_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/stubs/logging.h>
 
 #include <boost/iostreams/device/mapped_file.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 
 #include "base/digest.hpp"
 #include "base/text_output.hpp"
+#include "isa/program_message.hpp"
 
 namespace kpu {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view magic("KPUPROG\0", 8);
 constexpr uint32_t format_version = 1;
 constexpr uint32_t program_section = 1, data_section = 2, packed_program_section = 3;
 constexpr uint64_t entry_bytes = 32, data_alignment = 64;
 constexpr uint64_t max_sections = 1u << 20;
-constexpr uint64_t max_program_bytes = 1u << 30;
-/// Larger programs are written packed (zlib): compiled networks shrink to a fifth. Programs are never denser than
-/// `max_packing`: what claims to be is no program.
-constexpr uint64_t packed_above = 64 << 10, max_packing = 200;
+/// Larger programs are written packed (zlib): compiled networks shrink to a fifth.
+constexpr uint64_t packed_above = 64 << 10;
 
 uint64_t align_up(uint64_t value) { return (value + data_alignment - 1) / data_alignment * data_alignment; }
 
@@ -56,12 +52,12 @@ struct Entry {
 
 void check_magic(std::string_view bytes, const std::string& origin) {
     if (bytes.empty()) refuse(origin, "the file is empty. Fix: write the program again.");
-    if (bytes.size() >= 2 && static_cast<uint8_t>(bytes[0]) == 0x80 && bytes[1] >= 2 && bytes[1] <= 5) {
+    if (is_pickle(bytes)) {
         refuse(origin,
                "this is a Python pickle, which kpusim never unpickles. Fix: export the program as a KPU "
                "container.");
     }
-    if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) {
+    if (bytes.substr(0, container_magic.size()) != container_magic.substr(0, bytes.size())) {
         refuse(origin, "not a KPU program: the file does not start with KPUPROG. Fix: give a .kpu file.");
     }
 }
@@ -94,10 +90,21 @@ std::vector<Entry> read_table(std::string_view bytes, const std::string& origin)
         const bool packed = i == 0 && entry.kind == packed_program_section;
         const uint32_t expected = i == 0 ? program_section : data_section;
         if (entry.kind != expected && !packed)
-            refuse(origin, "section {} has the unknown kind {}.", i, entry.kind);
+            refuse(origin, "section {} has the kind {}, which cannot stand there. Fix: {}.", i, entry.kind,
+                   i == 0 ? "the first section is the program, kind 1 or 3" : "the others are data, kind 2");
         const uint64_t start = i == 0 ? end : align_up(end);
-        if (entry.offset != start || get(bytes, at + 28, 4) != 0)
-            refuse(origin, "section {} is misplaced.", i);
+        if (entry.offset != start) {
+            refuse(
+                origin,
+                "section {} is misplaced: the table says byte {}, it belongs at byte {}, {}. Fix: write the "
+                "sections in the order of the table, without gaps.",
+                i, entry.offset, start,
+                i == 0 ? std::string("right behind the table's CRC-32C")
+                       : fmt::format("the first multiple of {} behind section {}, which ends at byte {}",
+                                     data_alignment, i - 1, end));
+        }
+        if (const uint64_t reserved = get(bytes, at + 28, 4); reserved != 0)
+            refuse(origin, "the reserved word of section {} is {}. Fix: write 0.", i, reserved);
         if (start > bytes.size() || entry.size > bytes.size() - start) {
             refuse(origin,
                    "truncated: section {} needs {} bytes at {}, the file has {}. Fix: copy the file again.",
@@ -118,31 +125,6 @@ void check_section(std::string_view bytes, uint32_t crc, size_t index, const std
         refuse(origin, "section {} is damaged: its CRC-32C differs. Fix: copy the file again.", index);
 }
 
-void parse_program(std::string_view bytes, bool packed, const std::string& origin, KPUProgram& program) {
-    if (bytes.size() > max_program_bytes)
-        refuse(origin, "the program section exceeds {} bytes.", max_program_bytes);
-    const google::protobuf::LogSilencer silence;  // its complaint about UTF-8 would go to stderr
-    google::protobuf::io::ArrayInputStream plain(bytes.data(), static_cast<int>(bytes.size()));
-    std::optional<google::protobuf::io::GzipInputStream> unpacked;
-    uint64_t limit = bytes.size();
-    if (packed) {
-        unpacked.emplace(&plain, google::protobuf::io::GzipInputStream::ZLIB);
-        limit = std::min(max_program_bytes, bytes.size() * max_packing);
-    }
-    google::protobuf::io::ZeroCopyInputStream* stream = &plain;
-    if (unpacked) stream = &*unpacked;
-    google::protobuf::io::CodedInputStream coded(stream);
-    coded.SetTotalBytesLimit(static_cast<int>(limit));
-    const bool parsed = program.ParseFromCodedStream(&coded) && coded.ConsumedEntireMessage();
-    constexpr int stream_end =
-        1;  // Z_STREAM_END: no error of zlib, which protobuf takes for the end of its bytes
-    const bool unzipped = !unpacked || (!bytes.empty() && unpacked->ZlibErrorCode() == stream_end);
-    if (!parsed || !unzipped) {
-        refuse(origin, "the program section is no valid KPUProgram message. Fix: write it again.");
-    }
-    check_structure(program, origin);
-}
-
 std::string folder_of(const std::string& path) {
     const std::string folder = fs::path(path).parent_path().string();
     return folder.empty() ? "." : folder;
@@ -155,8 +137,14 @@ Module parse(std::string_view bytes, const std::string& origin, const MakeSectio
     Module module;
     module.origin = origin;
     const std::string_view program = bytes.substr(entries[0].offset, entries[0].size);
+    if (program.size() > max_program_bytes)
+        refuse(origin, "the program section exceeds {} bytes.", max_program_bytes);
     check_section(program, entries[0].crc, 0, origin);
-    parse_program(program, entries[0].kind == packed_program_section, origin, module.program);
+    const Packing packing = entries[0].kind == packed_program_section ? Packing::zlib : Packing::none;
+    if (!parse_message(program, packing, module.program))
+        refuse(origin, "the program section is no valid KPUProgram message{}. Fix: write it again.",
+               packing == Packing::none ? fault_text(program) : "");
+    check_structure(module.program, origin);
     size_t next = 1;
     for (int i = 0; i < module.program.data_size(); ++i) {
         const proto::Data& data = module.program.data(i);
@@ -229,6 +217,10 @@ std::string packed(const std::string& bytes) {
 
 }  // namespace
 
+bool is_pickle(std::string_view head) {
+    return head.size() >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
+
 Module read_container(const std::string& path) {
     const MappedFile file = map_file(path);
     return parse(file.bytes, path, [&](const Entry& entry, size_t index) {
@@ -299,7 +291,7 @@ std::string serialize_container(const Module& module) {
     }
     std::string out;
     out.reserve(end);
-    out += magic;
+    out += container_magic;
     put(out, format_version, 4);
     put(out, entries.size(), 4);
     for (const Entry& entry : entries) {

@@ -7,6 +7,12 @@
 
 namespace kpu {
 
+/// What a container begins with.
+constexpr std::string_view container_magic("KPUPROG\0", 8);
+
+/// Whether a file begins as a Python pickle, which is refused by name.
+bool is_pickle(std::string_view head);
+
 /// Container (.kpu), little-endian: magic "KPUPROG\0", u32 version, u32 section count, section table
 /// {u32 kind, u32 index, u64 offset, u64 size, u32 crc32c, u32 reserved}, u32 crc32c of everything before it;
 /// then the program (kind 1; kind 3: packed by zlib), then 64-byte-aligned data sections (kind 2). A file is untrusted: sizes,

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
-#include <google/protobuf/io/tokenizer.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,79 +10,25 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "isa/message_text.hpp"
 #include "platforms/parameters.hpp"
 
 namespace kpu::platforms::schema {
 namespace {
 
 using google::protobuf::Descriptor;
-using google::protobuf::DescriptorPool;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// The texts between double quotes.
-std::vector<std::string> quoted(const std::string& message) {
-    std::vector<std::string> found;
-    for (size_t from = message.find('"'); from != std::string::npos; from = message.find('"', from)) {
-        const size_t to = message.find('"', from + 1);
-        if (to == std::string::npos) break;
-        found.push_back(message.substr(from + 1, to - from - 1));
-        from = to + 1;
+/// Words for a value that no field of the name takes; empty: the general ones will do.
+std::string explain_value(std::string_view value, std::string_view field) {
+    for (const ParameterInfo& row : parameters()) {
+        if (row.type.find('|') == std::string::npos || !ends_with(row.path, fmt::format(".{}", field)))
+            continue;
+        return fmt::format("`{}` is not a value of `{}`. Fix: one of {}.", value, row.path, row.type);
     }
-    return found;
+    return {};
 }
-
-/// Rewrites the parser's message about an unknown name so that it names the nearest known one.
-std::string explain_parse_error(const std::string& message) {
-    const std::vector<std::string> names = quoted(message);
-    if (starts_with(message, "Message type \"") && names.size() == 2) {
-        const Descriptor* type = DescriptorPool::generated_pool()->FindMessageTypeByName(names[0]);
-        if (type == nullptr) return message;
-        std::vector<std::string_view> known;
-        known.reserve(static_cast<size_t>(type->field_count()));
-        for (int i = 0; i < type->field_count(); ++i) known.push_back(type->field(i)->name());
-        return fmt::format("unknown field `{}` of {}. Fix: did you mean `{}`?", names[1], type->name(),
-                           nearest_name(names[1], known));
-    }
-    if (starts_with(message, "Unknown enumeration value") && names.size() == 2) {
-        for (const ParameterInfo& row : parameters()) {
-            if (row.type.find('|') == std::string::npos || !ends_with(row.path, "." + names[1])) continue;
-            return fmt::format("`{}` is not a value of `{}`. Fix: one of {}.", names[0], row.path, row.type);
-        }
-    }
-    if (starts_with(message, "Non-repeated field") && names.size() == 1)
-        return fmt::format("`{}` is given twice. Fix: leave one of them.", names[0]);
-    constexpr std::string_view expected = "Expected ";
-    for (const std::string_view between : {std::string_view(", got: "), std::string_view(", found ")}) {
-        const size_t at = message.find(between);
-        if (!starts_with(message, expected) || at == std::string::npos) continue;
-        std::string_view got = std::string_view(message).substr(at + between.size());
-        if (got.size() > 3 && got.front() == '"' && got.back() == '.') got = got.substr(1, got.size() - 3);
-        return fmt::format(
-            "`{}` stands where {} is expected. Fix: write `field: value` or `group {{ ... }}`.", got,
-            message.substr(expected.size(), at - expected.size()));
-    }
-    return "this is no protobuf text. Fix: write `field: value` or `group { ... }`.";
-}
-
-class Collector final : public google::protobuf::io::ErrorCollector {
-  public:
-    Collector(const std::string& origin, Diagnostics& diagnostics)
-        : origin_(origin), diagnostics_(diagnostics) {}
-    void AddError(int line, int column, const std::string& message) override {
-        diagnostics_.error(place(line, column), explain_parse_error(message));
-    }
-    void AddWarning(int line, int column, const std::string& message) override {
-        diagnostics_.warning(place(line, column), explain_parse_error(message));
-    }
-
-  private:
-    SourcePos place(int line, int column) const {
-        return {origin_, static_cast<uint32_t>(line + 1), static_cast<uint32_t>(column + 1)};
-    }
-    const std::string& origin_;
-    Diagnostics& diagnostics_;
-};
 
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
@@ -462,13 +407,7 @@ class Setter {
 
 void parse_text(std::string_view text, const std::string& origin, Message& message, Diagnostics& diagnostics,
                 ParseInfoTree* places) {
-    Collector collector(origin, diagnostics);
-    google::protobuf::TextFormat::Parser parser;
-    parser.RecordErrorsTo(&collector);
-    parser.SetRecursionLimit(16);
-    if (places != nullptr) parser.WriteLocationsTo(places);
-    const bool ok = parser.ParseFromString(std::string(text), &message);
-    if (!ok && !diagnostics.has_errors()) diagnostics.error({origin, 0, 0}, "this is no protobuf text");
+    parse_message_text(text, origin, message, diagnostics, {places, explain_value});
 }
 
 void complete(Message& platform, const std::string& origin, const ParseInfoTree* places, Fill fill,

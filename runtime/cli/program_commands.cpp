@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "analysis/mend.hpp"
@@ -225,7 +226,20 @@ struct ConvertOptions {
     std::string input, output, form;
     GivenOptions front_end;
     std::vector<std::string> search_paths;
+    bool force = false;
 };
+
+/// An output is made again as often as one likes, but not out of itself by a slip of the hand.
+void keep_input(const ConvertOptions& options) {
+    std::error_code none;  // what cannot be read or written, reader and writer say
+    if (options.force || !std::filesystem::is_regular_file(options.output, none) ||
+        !std::filesystem::equivalent(options.input, options.output, none))
+        return;
+    throw UserError(
+        fmt::format("{} is the program that is read. Fix: give another name, or --force to replace it by its "
+                    "container.",
+                    options.output));
+}
 
 void add_asm(CLI::App& app) {
     auto options = std::make_shared<ConvertOptions>();
@@ -234,8 +248,10 @@ void add_asm(CLI::App& app) {
     command->add_option("-o,--output", options->output, "container to write")->required();
     command->add_option("-I", options->search_paths, "folder to search for included files")
         ->allow_extra_args(false);
+    command->add_flag("--force", options->force, "replace the output also where it is the input");
     add_row_options(*command, compiler::front_end_options(), options->front_end);
     command->callback([options] {
+        keep_input(*options);
         Diagnostics diagnostics;
         const auto module = compiler::load_program(compiler::Source::of_file(options->input),
                                                    options->front_end, options->search_paths, diagnostics);

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -19,6 +20,14 @@ NEM = """program small:
 buffer x : DDR (size = 4096, align = 64)
 buffer m : L2 (size = 4096, align = 64)
 a = transfer.async(dst=region(m, 0, 4096), src=region(x, 0, 4096))
+"""
+MESSAGE = """# NEM, as protobuf text
+name: "small"
+buffer { name: "x" size { token { value: 4096 } } align { token { value: 64 } } }
+buffer { name: "m" level: L2 size { token { value: 4096 } } align { token { value: 64 } } }
+region { buffer: 1 offset { token { value: 0 } } extent { token { value: 4096 } } }
+region { offset { token { value: 0 } } extent { token { value: 4096 } } }
+statement { task { name: "a" input { region: 1 } output { region: 0 } } }
 """
 SCHEDULE = (
     "tile 32 f32\ntensor 0 x 32 32 input\ntensor 1 w 32 32 weight\ntensor 2 y 32 32 output\n"
@@ -53,6 +62,10 @@ class FrontEndTest(unittest.TestCase):
         container = self.work / "four"
         self.run_ok("asm", self.files["NEM text"], "-o", container)
         self.files[".kpu program"] = container
+        content = container.read_bytes()
+        begin, size = struct.unpack_from("<QQ", content, 24)
+        self.files["message"] = self.write("five", content[begin : begin + size])
+        self.files["text of a message"] = self.write("six", MESSAGE.encode())
         for form in ("packed", "protobuf", "json"):
             other = self.work / form
             self.run_ok("disasm", self.files["tile schedule"], "--as", form, "-o", other)
@@ -97,6 +110,64 @@ class FrontEndTest(unittest.TestCase):
             self.run_ok("asm", path, "-o", container, *self.options(kind))
             text = self.run_ok("disasm", path, *self.options(kind))
             self.assertEqual(self.run_ok("disasm", container), text, kind)
+
+    def test_messages_are_their_program(self) -> None:
+        """A message without a container is the program that the container holds, to every verb."""
+        for kind in ("message", "text of a message"):
+            path, made = self.files[kind], self.work / "made.kpu"
+            self.run_ok("asm", path, "-o", made)
+            self.assertEqual(made.read_bytes(), self.files[".kpu program"].read_bytes(), kind)
+            for verb in (["run", "--fill", "zeros"], ["check", "--memory"], ["debug", "--fill", "zeros"]):
+                arguments = [*verb, "--platform", "npm_lite"]
+                self.run_ok(arguments[0], path, *arguments[1:], data=b"" if verb[0] == "debug" else None)
+
+    def test_findings_of_a_message_have_their_line(self) -> None:
+        """An error of a text is at its line and column; one of the bytes at its byte."""
+        text = MESSAGE.replace(
+            "size { token { value: 4096 } } align", "size { token { value: 64 } } align", 1
+        )
+        result = kpusim("check", self.write("small.textproto", text.encode()))
+        self.assertIn("small.textproto:6:1: error: ", result.stdout.decode())
+        self.assertEqual(result.returncode, 1)
+        content = self.files["message"].read_bytes()
+        result = kpusim("check", self.write("cut", content[:-1]))
+        self.assertRegex(
+            result.stdout.decode(), r"cut: error: no valid KPUProgram message at byte \d+ \(KPUProgram"
+        )
+        self.assertEqual(result.stdout.count(b"\n"), 1)
+
+    def test_too_large_a_message(self) -> None:
+        """It is refused by its size, before a byte of it is read."""
+        for kind in ("message", "text of a message"):
+            path = self.write("large", self.files[kind].read_bytes())
+            os.truncate(path, (1 << 30) + 1)
+            result = kpusim("check", path)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("large: ", result.stdout.decode())
+            self.assertIn("1073741824 bytes", result.stdout.decode())
+
+    def test_asm_replaces_its_output(self) -> None:
+        """With --force, and without, as before; the program that it reads with --force only."""
+        source, made = self.files["NEM text"], self.work / "made.kpu"
+        for options in ([], [], ["--force"]):
+            self.run_ok("asm", source, "-o", made, *options)
+        expected = made.read_bytes()
+        self.write("other", b"other")
+        self.run_ok("asm", source, "-o", self.work / "other", "--force")
+        self.assertEqual((self.work / "other").read_bytes(), expected)
+        (self.work / "link").symlink_to(source.name)
+        before = source.read_bytes()
+        for output in (source, self.work / "link"):
+            result = kpusim("asm", source, "-o", output)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(
+                result.stderr.decode(),
+                f"error: {output} is the program that is read. Fix: give another name, or --force to replace "
+                "it by its container.\n",
+            )
+            self.assertEqual(source.read_bytes(), before)
+        self.run_ok("asm", source, "-o", source, "--force")
+        self.assertEqual(source.read_bytes(), expected)
 
     def test_what_is_no_program(self) -> None:
         """Each is refused by saying with what it was compared, by every verb that reads programs."""

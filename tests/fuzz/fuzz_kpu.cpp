@@ -1,4 +1,4 @@
-// libFuzzer target: container -> program -> verifier, binder and printer. Checksums would stop every mutation
+// libFuzzer target: container, or message of a program alone -> verifier, binder and printer. Checksums would stop every mutation
 // at the door, so most mutations change the program inside and wrap it anew; the others change the raw bytes.
 #include <google/protobuf/stubs/logging.h>
 
@@ -43,7 +43,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
     std::mt19937 random(seed);
     auto parts = kpu::fuzz::split_container({reinterpret_cast<const char*>(data), size});
-    if (!parts || random() % 8 == 0) return LLVMFuzzerMutate(data, size, max_size);
+    if (!parts) {
+        const std::string bytes =
+            mutate_program({reinterpret_cast<const char*>(data), size}, random, max_size);
+        if (bytes.size() > max_size) return size;
+        std::memcpy(data, bytes.data(), bytes.size());
+        return bytes.size();
+    }
+    if (random() % 8 == 0) return LLVMFuzzerMutate(data, size, max_size);
     parts->program = mutate_program(parts->program, random, max_size);
     if (!parts->data.empty() && random() % 8 == 0) {
         std::string& section = parts->data[random() % parts->data.size()];

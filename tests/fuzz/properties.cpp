@@ -1,6 +1,7 @@
 #include "tests/fuzz/properties.hpp"
 
 #include <fmt/format.h>
+#include <google/protobuf/text_format.h>
 
 #include <cstdlib>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "analysis/schedule_check.hpp"
 #include "isa/container.hpp"
 #include "isa/nem/nem.hpp"
+#include "isa/program_message.hpp"
 #include "isa/verify.hpp"
 #include "platforms/platform.hpp"
 
@@ -65,6 +67,23 @@ void check_container_round_trip(const Module& module) {
         broken("a container reads back as the same bytes", module.program.ShortDebugString());
 }
 
+/// As the front end does it.
+Module read_program(std::string_view bytes, const std::string& origin) {
+    return message_form(bytes) ? read_message(bytes, origin) : parse_container(bytes, origin);
+}
+
+/// Without data, which would need side files.
+void check_message_round_trip(const Module& module) {
+    if (module.program.data_size() > 0) return;
+    std::string text;
+    google::protobuf::TextFormat::PrintToString(module.program, &text);
+    const std::string bytes = module.program.SerializeAsString();
+    for (const std::string& form : {bytes, text}) {
+        if (message_form(form) && read_message(form, "<again>").program.SerializeAsString() != bytes)
+            broken("a message reads back as the same program", text);
+    }
+}
+
 }  // namespace
 
 void check_module(const Module& module) {
@@ -75,6 +94,7 @@ void check_module(const Module& module) {
     verify_and_bind(shared, device, false);
     check_text_round_trip(module);
     check_container_round_trip(module);
+    check_message_round_trip(module);
 }
 
 void check_text(std::string_view text) {
@@ -96,7 +116,7 @@ void check_text(std::string_view text) {
 void check_container(std::string_view bytes) {
     Module module;
     try {
-        module = parse_container(bytes, "<fuzz>");
+        module = read_program(bytes, "<fuzz>");
     } catch (const UserError&) {
         return;
     }

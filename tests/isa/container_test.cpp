@@ -289,6 +289,57 @@ TEST(Container, ForeignFilesAreRefusedByName) {
     EXPECT_THROW(read_container("/"), UserError);
 }
 
+/// With a field of the table of sections changed, its checksum right.
+std::string with_table_field(std::string bytes, size_t section, size_t field, uint32_t value) {
+    const auto put = [&](size_t at, uint32_t number) {
+        for (size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<char>(number >> (8 * i) & 0xff);
+    };
+    put(16 + section * 32 + field, value);
+    const size_t table_end = 16 + 32 * static_cast<size_t>(bytes[12]);
+    put(table_end, crc32c(bytes.substr(0, table_end)));
+    return bytes;
+}
+
+TEST(Container, MisplacedSectionsSayWhereTheyBelong) {
+    // Two sections: a table of 16 + 2 * 32 + 4 bytes, the program right behind it, the data at the next multiple of 64.
+    const Module module = test::relu_rows();
+    const std::string good = serialize_container(module);
+    const size_t end = 84 + module.program.ByteSizeLong(), data = (end + 63) / 64 * 64;
+    ASSERT_EQ(good.size(), data + 4);
+    EXPECT_EQ(refusal(with_table_field(good, 0, 8, 96)),
+              "file.kpu: error: section 0 is misplaced: the table says byte 96, it belongs at byte 84, right "
+              "behind the "
+              "table's CRC-32C. Fix: write the sections in the order of the table, without gaps.");
+    EXPECT_THAT(refusal(with_table_field(good, 1, 8, static_cast<uint32_t>(end))),
+                HasSubstr(fmt::format(
+                    "section 1 is misplaced: the table says byte {}, it belongs at byte {}, the first "
+                    "multiple of 64 behind section 0, which ends at byte {}. Fix:",
+                    end, data, end)));
+    EXPECT_THAT(refusal(with_table_field(good, 1, 28, 7)),
+                HasSubstr("the reserved word of section 1 is 7. Fix: write 0."));
+    EXPECT_THAT(refusal(with_table_field(good, 1, 0, 1)), HasSubstr("section 1 has the kind 1"));
+}
+
+TEST(Container, ADepOnALaterTaskMentionsCarriedTokens) {
+    // The first task of the sample's loop stands before the others.
+    KPUProgram program = test::relu_rows().program;
+    int first = 0;
+    while (!program.statement(first).has_task()) ++first;
+    const auto refused = [&](uint32_t dep) {
+        program.mutable_statement(first)->mutable_task()->clear_dep();
+        program.mutable_statement(first)->mutable_task()->add_dep(dep);
+        return structure_refusal(program);
+    };
+    for (const int later : {first, program.statement_size() - 1})
+        EXPECT_THAT(refused(static_cast<uint32_t>(later)),
+                    HasSubstr(fmt::format(
+                        "statement[{}].task.dep[0] is {}, which is not an earlier task. Fix: put that "
+                        "task first; its token of an earlier iteration of a loop around both goes "
+                        "into `carried` (task, loop, distance).",
+                        first, later)));
+    EXPECT_THAT(refused(99), HasSubstr("not an earlier task. Fix: give the statement index"));
+}
+
 TEST(Container, UnknownFieldsAndEnumValuesAreNamed) {
     // What this version does not know is refused with the name of the message or field.
     Module module = test::relu_rows();
