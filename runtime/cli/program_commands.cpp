@@ -95,10 +95,25 @@ void note_no_device(const CheckOptions& options, const Module& module, Checked& 
                     target.empty() ? ", or name a device in the program" : ""));
 }
 
-constexpr const char* not_followed =
-    "not checked: the program is too long to follow its bytes through all tasks, so reads of bytes that "
-    "nobody "
-    "wrote are not looked for beyond the first tasks, nor dead writes. `kpusim run` finds such reads.";
+/// What the schedule checker left out of a program that is too long for it.
+void note_not_followed(const analysis::ScheduleReport& report, const BoundProgram& program,
+                       const DeviceLimits& limits, Checked& checked) {
+    if (program.tasks.empty()) return;
+    const auto add = [&](const char* message) {
+        checked.add(Severity::info, analysis::FindingKind::not_checked, {program.module->origin, 0, 0},
+                    message);
+    };
+    if (report.memory.empty())
+        add("not checked: the program is too long to follow its bytes through all tasks, so reads of bytes "
+            "that "
+            "nobody wrote are not looked for beyond the first tasks, nor dead writes. `kpusim run` finds "
+            "such "
+            "reads.");
+    if (report.peak_tokens.empty() && limits.max_active_tokens > 0)
+        add("not checked: the program is too long to try its token table to the end, so deadlocks of the "
+            "table "
+            "are not looked for beyond the first tasks. `kpusim run` finds them.");
+}
 
 /// The program, and of a network the nodes, also if it cannot be loaded.
 compiler::Input load_into(const CheckOptions& options, Checked& checked,
@@ -152,8 +167,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
     const analysis::ScheduleReport report = analysis::check_other_values(
         module, verify_options.params, limits, analysis::check_schedule(program, limits));
     analysis::add_to(report, program, diagnostics, &checked.origins);
-    if (options.ci && report.memory.empty() && !program.tasks.empty())
-        checked.add(Severity::info, analysis::FindingKind::not_checked, {module->origin, 0, 0}, not_followed);
+    if (options.ci) note_not_followed(report, program, limits, checked);
     if (options.memory) checked.memory = memory_text(report, program, limits);
 }
 

@@ -10,15 +10,11 @@ import json
 import math
 import os
 import subprocess
-import tempfile
 import unittest
 from pathlib import Path
 
 import junit_form
-
-KPUSIM = os.environ["KPUSIM"]
-ROOT = Path(__file__).resolve().parents[2]
-GEMM = ROOT / "examples" / "gemm_relu" / "gemm_relu.nem"
+from command import GEMM, KPUSIM, ROOT, FolderTest, kpusim
 
 COPY = """device "npm_lite.nem"
 program copy:
@@ -96,33 +92,7 @@ CHECKS = {
 NOT_CHECKED = "so that capacities, units, opcodes, types and the token table are not checked"
 
 
-def kpusim(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command; its output as text."""
-    return subprocess.run(
-        [KPUSIM, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False
-    )
-
-
-class GateTest(unittest.TestCase):
-    """A temporary folder."""
-
-    work: Path
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        """Make the folder."""
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.work = Path(folder.name)
-
-    def write(self, name: str, text: str) -> Path:
-        """Write a file into the folder."""
-        path = self.work / name
-        path.write_text(text)
-        return path
-
-
-class CheckTest(GateTest):
+class CheckTest(FolderTest):
     """What --ci lets no program pass with."""
 
     def test_exit_codes(self) -> None:
@@ -175,7 +145,13 @@ class CheckTest(GateTest):
         text = COPY.replace("load =", "loop i in [1..140000]:\n    load =").replace("save =", "    save =")
         gated = kpusim("check", self.write("long.nem", text + "endloop\n"), "--ci")
         self.assertEqual(gated.returncode, 0, gated.stdout)
-        self.assertIn("info: not checked: the program is too long", gated.stdout)
+        self.assertIn("info: not checked: the program is too long to follow its bytes", gated.stdout)
+        self.assertIn("info: not checked: the program is too long to try its token table", gated.stdout)
+        short = kpusim(
+            "check", self.write("short.nem", (text + "endloop\n").replace("140000", "20000")), "--ci"
+        )
+        self.assertEqual(short.returncode, 0, short.stdout)
+        self.assertEqual(short.stdout.count("not checked"), 1)  # 40,000 tasks: the table tries 16,384
 
     def test_help(self) -> None:
         """The help lists the codes with the kinds of findings."""
@@ -188,7 +164,7 @@ class CheckTest(GateTest):
         )
 
 
-class JunitTest(GateTest):
+class JunitTest(FolderTest):
     """Reports in JUnit XML."""
 
     def test_checks(self) -> None:
@@ -236,7 +212,7 @@ class JunitTest(GateTest):
             self.assertEqual(case.attrib["classname"], f"{self.work}/{shown}")
 
 
-class BudgetFileTest(GateTest):
+class BudgetFileTest(FolderTest):
     """Files of budgets: written, kept, exceeded, refused."""
 
     base: Path

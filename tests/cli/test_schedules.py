@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import random
-import subprocess
-import tempfile
 import unittest
 from collections import Counter
 from pathlib import Path
 
-KPUSIM = os.environ["KPUSIM"]
-GEMM = Path(__file__).resolve().parents[2] / "examples" / "gemm_relu" / "gemm_relu.nem"
+from command import GEMM, FolderTest, kpusim
+
 LOAD_A = "        la = transfer.async(dst=a_mid, src=a)\n"
 LOAD_B = "        lb = transfer.async(dst=b_mid, src=b)\n"
 INNER = " @max_in_flight(ahead)"
@@ -35,24 +32,16 @@ EDITS = {
 }
 
 
-def kpusim(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command; its output as text."""
-    return subprocess.run(
-        [KPUSIM, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False
-    )
-
-
-class SchedulesTest(unittest.TestCase):
+class SchedulesTest(FolderTest):
     """A temporary folder with runs in it."""
 
-    work: Path
+    base: Path
+    text: str
 
     @classmethod
     def setUpClass(cls) -> None:
         """Run the example as it is, and with its loads one at a time."""
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.work = Path(folder.name)
+        super().setUpClass()
         cls.text = GEMM.read_text()
         cls.base = cls.run_of("base", cls.text)
 
