@@ -65,6 +65,7 @@ std::string words_of(const ScheduleChange& change) {
             return tokens("deps");
         case Change::carried:
             return tokens("tokens of earlier iterations");
+        case Change::region:
         case Change::statement:
             return fmt::format("`{}` in A, `{}` in B", change.a, change.b);
         default:

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/text.hpp"
 #include "runtime/compare/operations.hpp"
@@ -41,8 +42,7 @@ class Schedule {
 
     explicit Schedule(const ScheduleSide& side)
         : program_(side.program), task_of_(program_.statements.size()) {
-        std::string_view text = side.text;
-        while (!text.empty()) lines_.push_back(take_line(text));
+        read_lines(side.text);
         std::vector<uint32_t> waits;
         for (uint32_t s = 0; s < program_.statements.size(); ++s) {
             const BoundStatement& statement = program_.statements[s];
@@ -50,10 +50,11 @@ class Schedule {
                 const auto& tokens = program_.waits[statement.index];
                 waits.insert(waits.end(), tokens.begin(), tokens.end());
             }
+            const proto::Statement& source = program_.module->program.statement(static_cast<int>(s));
+            if (source.kind_case() == proto::Statement::kLetRegion) let_of_[source.let_region()] = s;
             if (statement.kind != BoundStatement::Kind::task) continue;
             task_of_[s] = tasks_.size();
-            const std::string& name = program_.module->program.statement(static_cast<int>(s)).task().name();
-            tasks_.push_back({s, &program_.tasks[statement.index], name, std::move(waits)});
+            tasks_.push_back({s, &program_.tasks[statement.index], source.task().name(), std::move(waits)});
             waits.clear();
         }
         if (!tasks_.empty()) tasks_.back().waits_after = std::move(waits);
@@ -67,13 +68,21 @@ class Schedule {
         for (const BoundOp& op : program_.ops) operations.push_back({op.id, {}});
         return operations;
     }
-    /// Of a loop or a task, in the text.
+    /// Of a statement, in the text; 0: unknown.
     uint32_t line(uint32_t statement) const {
-        return statement < program_.positions.size() ? program_.positions[statement].line : 0;
+        return statement < lines_.size() ? lines_[statement].number : 0;
     }
-    std::string_view text_of(size_t task) const {
-        const uint32_t number = line(tasks_[task].statement);
-        return number == 0 || number > lines_.size() ? std::string_view() : lines_[number - 1];
+    std::string text_of(size_t task) const { return text_at(tasks_[task].statement); }
+    /// Declarations of the named regions that a task touches, results last.
+    std::vector<std::string> regions(size_t task) const {
+        std::vector<std::string> texts;
+        for (const auto* list : {&tasks_[task].bound->inputs, &tasks_[task].bound->outputs}) {
+            for (const uint32_t region : *list) {
+                const auto let = let_of_.find(region);
+                if (let != let_of_.end()) texts.push_back(text_at(let->second));
+            }
+        }
+        return texts;
     }
     /// Loops around a task, the innermost last.
     std::vector<uint32_t> loops(size_t task) const {
@@ -91,16 +100,58 @@ class Schedule {
         const BoundLoop& bound = loop(statement);
         if (bound.first.is_constant() && bound.last.is_constant())
             return fmt::format("{} in [{}..{}]", bound.variable, bound.first.constant, bound.last.constant);
-        const uint32_t number = line(statement);
-        const std::string_view text =
-            number == 0 || number > lines_.size() ? std::string_view() : lines_[number - 1];
-        return std::string(text.substr(0, text.find(']') + 1));
+        const std::string text = text_at(statement);
+        return text.substr(0, text.find(']') + 1);
     }
 
   private:
+    struct Line {
+        uint32_t number = 0;
+        std::string_view text;
+    };
+
+    /// The canonical text has a line for each statement, in their order; what is indented further than its block goes on
+    /// with the line before. Places of statements do not tell lines: they may be those of another compiler's source.
+    void read_lines(std::string_view text) {
+        bool in_program = false, in_statement = false;
+        size_t indent = 0;
+        for (uint32_t number = 1; !text.empty(); ++number) {
+            const size_t end = std::min(text.find('\n'), text.size());
+            const std::string_view raw = text.substr(0, end), line = trimmed(raw);
+            text.remove_prefix(std::min(end + 1, text.size()));
+            if (line == "endloop") indent -= std::min(indent, indent_step);
+            if (raw.find_first_not_of(' ') > indent && !line.empty() && line[0] != '#') {
+                if (in_statement) extend(lines_.back().text, raw);
+                continue;
+            }
+            in_statement = in_program && is_statement(line);
+            if (in_statement) lines_.push_back({number, line});
+            if (in_statement && starts_with(line, "loop ")) indent += indent_step;
+            in_program = in_program || starts_with(line, "program ");
+        }
+        if (lines_.size() != program_.statements.size()) lines_.clear();  // not canonical: unknown
+    }
+    static bool is_statement(std::string_view line) {
+        return !line.empty() && line[0] != '#' && line != "endloop" && !starts_with(line, "buffer ") &&
+               !starts_with(line, "const ");
+    }
+    /// To the end of a part further on in the same text.
+    static void extend(std::string_view& text, std::string_view part) {
+        text = {text.data(), static_cast<size_t>(part.data() + part.size() - text.data())};
+    }
+    std::string text_at(uint32_t statement) const {
+        std::string text;
+        for (std::string_view rest = statement < lines_.size() ? lines_[statement].text : std::string_view();
+             !rest.empty();)
+            text += fmt::format("{}{}", text.empty() ? "" : " ", take_line(rest));
+        return text;
+    }
+
+    static constexpr size_t indent_step = 4;
     const BoundProgram& program_;
-    std::vector<std::optional<size_t>> task_of_;  ///< by statement
-    std::vector<std::string_view> lines_;
+    std::vector<std::optional<size_t>> task_of_;     ///< by statement
+    std::unordered_map<uint32_t, uint32_t> let_of_;  ///< statement that declares a region
+    std::vector<Line> lines_;                        ///< by statement; empty: unknown
     std::vector<Task> tasks_;
 };
 
@@ -120,10 +171,10 @@ class Comparison {
             if (in_b_[i])
                 compare(i, *in_b_[i]);
             else
-                add(Kind::missing, i, std::nullopt, std::string(a_.text_of(i)), "");
+                add(Kind::missing, i, std::nullopt, a_.text_of(i), "");
         }
         for (size_t j = 0; j < in_a_.size(); ++j)
-            if (!in_a_[j]) add(Kind::missing, std::nullopt, j, "", std::string(b_.text_of(j)));
+            if (!in_a_[j]) add(Kind::missing, std::nullopt, j, "", b_.text_of(j));
         return std::move(changes_);
     }
 
@@ -245,6 +296,7 @@ class Comparison {
             return fmt::format("engine {}, instance {}", number(task.engine), number(task.instance));
         };
         compare_texts(Kind::unit, i, j, unit(*x.bound), unit(*y.bound));
+        compare_regions(i, j);
         if (reported_ == before) compare_texts(Kind::statement, i, j, a_.text_of(i), b_.text_of(j));
     }
 
@@ -264,6 +316,14 @@ class Comparison {
                 fmt::format("max_in_flight({}) of {}", y.max_in_flight, y.variable));
             at_lines(i, a_.line(around_a[n]), b_.line(around_b[n]));
         }
+    }
+
+    /// Where the statements name other regions, these differ in themselves.
+    void compare_regions(size_t i, size_t j) {
+        const std::vector<std::string> x = a_.regions(i), y = b_.regions(j);
+        if (x.size() != y.size()) return;
+        for (size_t n = 0; n < x.size(); ++n)
+            if (x[n] != y[n]) return add(Kind::region, i, j, x[n], y[n]);
     }
 
     void compare_tokens(Kind kind, size_t i, size_t j, const Names& a, const Names& b) {
@@ -312,9 +372,9 @@ class Comparison {
 }  // namespace
 
 std::string_view name_of(Kind kind) {
-    constexpr std::array<std::string_view, 11> names{"missing", "loop",      "window",   "order",
-                                                     "wait",    "operation", "deps",     "carried",
-                                                     "sync",    "unit",      "statement"};
+    constexpr std::array<std::string_view, 12> names{"missing", "loop",      "window", "order",
+                                                     "wait",    "operation", "deps",   "carried",
+                                                     "sync",    "unit",      "region", "statement"};
     return names[static_cast<size_t>(kind)];
 }
 

@@ -21,6 +21,7 @@ struct ScheduleChange {
         carried,    ///< tokens that it needs of earlier iterations
         sync,       ///< whether the program goes on while it runs
         unit,       ///< the engine or the instance that it must run on
+        region,     ///< the declaration of a region that it touches
         statement   ///< something else in its line
     };
     Kind kind = Kind::missing;

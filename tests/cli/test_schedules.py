@@ -28,6 +28,7 @@ EDITS = {
     "carried": ("#! deps g[k-1]", "#! deps g[k-2]", "g", "carried", "g[k-1]", "g[k-2]"),
     "wait": (WAIT, WAIT.replace("(g)", "(g, mb)"), "narrow", "wait", "", "mb"),
     "sync": (LOAD_B, LOAD_B.replace("transfer.async", "transfer.sync"), "lb", "sync", "async", "sync"),
+    "region": ("a_l1, (slot * 2 + k mod 2)", "a_l1, (slot * 2 + (k + 1) mod 2)", "ma", "region", "", ""),
     "gone": (LOAD_A, "", "la", "missing", LOAD_A.strip(), ""),
 }
 
@@ -93,6 +94,12 @@ class StatementsTest(SchedulesTest):
             with self.subTest(name=name):
                 other = self.edited(name)
                 rows = {row["op"]: row for row in self.diff(self.base, other)["schedule"]}
+                if kind == "region":  # the line of the declaration in each
+                    a, b = (
+                        next(line.strip() for line in text.splitlines() if "let a_in" in line)
+                        for text in ((run / "program.nem").read_text() for run in (self.base, other))
+                    )
+                    self.assertNotEqual(a, b)
                 self.assertEqual((rows[op]["kind"], rows[op]["a"], rows[op]["b"]), (kind, a, b), rows)
                 back = {row["op"]: row for row in self.diff(other, self.base)["schedule"]}
                 if kind != "order":  # of two tasks that changed places, either may have moved
@@ -104,8 +111,8 @@ class StatementsTest(SchedulesTest):
                         continue
                     start = "loop k" if kind == "window" else f"{op} ="
                     self.assertTrue(lines[rows[op][side] - 1].strip().startswith(start), rows[op])
-                expected = {"la", "lb", "ma", "mb", "g"} if kind == "window" else {op}
-                self.assertEqual(set(rows), expected | ({"ma"} if name == "gone" else set()))
+                also = {"single": {"lb", "ma", "mb", "g"}, "gone": {"ma"}, "region": {"g"}}
+                self.assertEqual(set(rows), {op} | also.get(name, set()))
 
     def test_text(self) -> None:
         """The text says the same in a line for each operation."""
