@@ -366,6 +366,8 @@ std::string format_npy(ElemType type, const std::vector<int64_t>& shape, std::st
     return format_dtype(npy_dtype(type), shape, data);
 }
 
+std::string format_npy(const NpyArray& array) { return format_dtype(array.dtype, array.shape, array.data); }
+
 void write_npy(const std::string& path, ElemType type, const std::vector<int64_t>& shape,
                std::string_view data) {
     write_file(path, format_npy(type, shape, data));

@@ -41,6 +41,7 @@ void check_npy_dtype(const NpyArray& array, std::string_view dtype, std::string_
 /// A .npy file, format version 1.0. `data` holds the elements as npy_dtype says. Throws InternalError when
 /// its size does not fit the shape.
 std::string format_npy(ElemType type, const std::vector<int64_t>& shape, std::string_view data);
+std::string format_npy(const NpyArray& array);
 /// The same, to a file (written under a temporary name, then renamed). Throws UserError.
 void write_npy(const std::string& path, ElemType type, const std::vector<int64_t>& shape,
                std::string_view data);

@@ -114,6 +114,10 @@ void check_folder(const std::string& path, bool force) {
 
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
+std::string output_file_of(const std::string& name) {
+    return fmt::format("{}/{}", outputs_folder, output_file(name));
+}
+
 void RunFolder::check(const std::string& path, bool force, const std::vector<std::string>& outputs) {
     check_folder(path, force);
     const std::string folder = fmt::format("{}/{}/", path, outputs_folder);
@@ -177,7 +181,7 @@ void RunFolder::write_program_kernels(std::string_view kern) const {
 
 void RunFolder::write_output(const std::string& name, std::string_view dtype,
                              const std::vector<int64_t>& shape, std::string_view data) {
-    const std::string file = fmt::format("{}/{}", outputs_folder, output_file(name));
+    const std::string file = output_file_of(name);
     write_npy(path_ + "/" + file, dtype, shape, data);
     outputs_.push_back(file);
 }

@@ -32,6 +32,9 @@ struct Manifest {
 };
 std::string utc_now();
 
+/// The file of an output in the folder of a run; characters that file names do not allow are written as %XX.
+std::string output_file_of(const std::string& name);
+
 constexpr const char* stats_file_name = "stats.json";
 constexpr const char* program_file_name = "program.nem";
 constexpr const char* program_kernels_file_name = "program.kern";
@@ -61,7 +64,7 @@ class RunFolder {
     void write_platform(std::string_view textproto) const;
     void write_program(std::string_view nem) const;
     void write_program_kernels(std::string_view kern) const;
-    /// outputs/NAME.npy; characters that file names do not allow are written as %XX.
+    /// output_file_of(name).
     void write_output(const std::string& name, std::string_view dtype, const std::vector<int64_t>& shape,
                       std::string_view data);
     /// Last: lists the files of the run with their hashes.

@@ -3,7 +3,7 @@
 
 #include "explain/explanation.hpp"
 #include "python/bindings/bindings.hpp"
-#include "runtime/compare_runs.hpp"
+#include "runtime/compare/difference.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
 #include "traces/intervals.hpp"
@@ -164,16 +164,14 @@ std::string explain_data(const Recording& recording) {
     return json_of(explain::Explanation(graph));
 }
 
-/// Text and JSON of what differs between the runs of two folders.
-std::pair<std::string, std::string> diff(const std::string& a, const std::string& b, double threshold,
+/// Text and JSON of what differs between two runs.
+std::pair<std::string, std::string> diff(traces::DiffSide& a, traces::DiffSide& b, double threshold,
                                          size_t top) {
     traces::DiffOptions options;
     options.threshold = threshold;
     options.top = top;
-    const traces::DiffSide before = runtime::read_side(a), after = runtime::read_side(b);
-    const traces::RunDiff found = traces::compare(before, after, options);
-    return {found.empty() ? "" : traces::to_text(found, before, after, options),
-            traces::to_json(found, before, after)};
+    const compare::Difference found = compare::difference_of(a, b, options);
+    return {found.empty() ? "" : to_text(found, a, b, options), to_json(found, a, b)};
 }
 
 }  // namespace
@@ -186,7 +184,9 @@ void bind_recording(py::module_& module) {
     module.def("format_table", &format_table);
     module.def("diff", &diff, arg("a"), arg("b"), arg("threshold"), arg("top"), Release());
     module.def("read_event_file", &traces::read_event_file, arg("path"), Release());
-    py::class_<Recording>(module, "Recording")
+    py::class_<traces::DiffSide>(module, "DiffSide");
+    module.def("read_side", &compare::read_side, arg("folder"), Release());
+    py::class_<Recording, std::shared_ptr<Recording>>(module, "Recording")
         .def("records", &records)
         .def("units", &unit_names)
         .def("ops", &op_names)

@@ -15,6 +15,7 @@
 #include "python/bindings/supervise.hpp"
 #include "runtime/debug/debugger.hpp"
 #include "runtime/host_boundary.hpp"
+#include "runtime/compare/sides.hpp"
 #include "runtime/save_run.hpp"
 #include "traces/report.hpp"
 
@@ -472,6 +473,20 @@ void bind_simulation(py::module_& module) {
         .def(
             "take_recording",
             [](Held& self) { return self.with([](Simulation& s) { return s.take_recording(); }); }, Release())
+        .def(
+            "side",
+            [](Held& self, const std::string& name,
+               const std::vector<std::tuple<std::string, std::string>>& inputs,
+               const std::shared_ptr<traces::Recording>& events, const std::string& events_advice) {
+                traces::Manifest manifest;
+                for (const auto& [input, digest] : inputs) manifest.inputs.push_back({input, "", digest});
+                traces::DiffSide side = self.with([&](Simulation& s) {
+                    return compare::side_of(s, std::move(manifest), name, events);
+                });
+                side.events_advice = events_advice;
+                return side;
+            },
+            arg("name"), arg("inputs"), arg("events"), arg("events_advice"), Release())
         .def(
             "save",
             [](Held& self, const std::string& folder, bool force, std::vector<std::string> command_line,

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kpusim import _core
@@ -261,7 +259,8 @@ class Difference:
     text : str
         For people, as ``kpusim diff`` prints it; empty when nothing differs.
     data : dict
-        All of it: parameters, program, data, statistics, operations, the first task whose times differ.
+        All of it: parameters, program, data, statistics, operations, the first task whose times differ, what
+        differs in the schedules, and what the critical paths lost to which cause.
     """
 
     text: str
@@ -282,8 +281,8 @@ def diff(a: Run | StrPath, b: Run | StrPath, *, threshold: float = 0.01, top: in
     Parameters
     ----------
     a, b : Run or path
-        Runs of this process, or folders that :meth:`Run.save` or ``kpusim run -o`` wrote. The first task is
-        looked for where both have events.
+        Runs of this process, which need no file, or folders that :meth:`Run.save` or ``kpusim run -o`` wrote.
+        The first task and the critical paths are compared where both have events.
     threshold : float
         Statistics that changed by a smaller share are counted, not listed; of a unit's: of ``cycles.total``.
     top : int
@@ -301,16 +300,11 @@ def diff(a: Run | StrPath, b: Run | StrPath, *, threshold: float = 0.01, top: in
     """
     if not number(threshold, "threshold") >= 0 or whole_number(top, "top", 0) < 0:
         raise UserError("diff: threshold and top are 0 or more. Fix: give such numbers.")
-    with tempfile.TemporaryDirectory(prefix="kpusim_diff_") as scratch:
-        before, after = _folder_of(a, Path(scratch) / "a"), _folder_of(b, Path(scratch) / "b")
-        text, data = _core.diff(before, after, threshold, top)
+    text, data = _core.diff(_side_of(a, "run A"), _side_of(b, "run B"), threshold, top)
     return Difference(text, json.loads(data))
 
 
-def _folder_of(run: Run | StrPath, scratch: Path) -> str:
+def _side_of(run: Run | StrPath, name: str) -> _core.DiffSide:
     if not isinstance(run, Run):
-        return path_text(run)
-    run.save(scratch)
-    if run._events is not None:
-        run._events.save(scratch / "events.kpuev")
-    return str(scratch)
+        return _core.read_side(path_text(run))
+    return run._current()._side(name, None if run._events is None else run._events._recording)

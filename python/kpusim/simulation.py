@@ -501,6 +501,12 @@ class Simulation:
 
     def _save(self, folder: str, force: bool) -> None:
         source = "" if self.platform is None else self.platform.source
+        self._core.save(folder, force, list(sys.argv), source, self._input_digests())
+
+    def _side(self, name: str, events: _core.Recording | None) -> _core.DiffSide:
+        advice = "give events=True to kpusim.simulate"
+        return self._core.side(name, self._input_digests(), events, advice)
+
+    def _input_digests(self) -> list[tuple[str, str]]:
         names = [spec.name for spec in self.input_specs]
-        inputs = [(name, input_digest(self._inputs.get(name), self._fill)) for name in names]
-        self._core.save(folder, force, list(sys.argv), source, inputs)
+        return [(name, input_digest(self._inputs.get(name), self._fill)) for name in names]

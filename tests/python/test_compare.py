@@ -68,6 +68,40 @@ def test_different_runs(run: kpusim.Run, tmp_path: Path) -> None:
     assert kpusim.diff(run, slow).data["first_divergence"] is not None
 
 
+def test_schedules_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two schedules of one source, without a file: what differs in them, and what the critical paths lost."""
+    text = GEMM.read_text()
+    programs = [
+        kpusim.Program.parse(one, GEMM)
+        for one in (text, text.replace("@max_in_flight(2)", "@max_in_flight(1)"))
+    ]
+    runs = [kpusim.simulate(program, "npm_lite", fill=1, events=True) for program in programs]
+    with monkeypatch.context() as context:
+        context.setenv("TMPDIR", "/nowhere")
+        context.setattr("tempfile.tempdir", "/nowhere")
+        found = kpusim.diff(*runs)
+    assert {row["kind"] for row in found.data["schedule"]} == {"window"}
+    path = found.data["critical_path"]
+    assert (path["cycles_a"], path["cycles_b"]) == (runs[0].cycles, runs[1].cycles)
+    assert sum(row["change"] for row in path["on_path"]) == runs[1].cycles - runs[0].cycles
+    folders = [tmp_path / name for name in "ab"]
+    for run, folder in zip(runs, folders, strict=True):
+        run.save(folder)
+        assert run.events is not None
+        run.events.save(folder / "events.kpuev")
+    from_files = kpusim.diff(*folders).data
+    for data in (found.data, from_files):
+        data["a"].pop("path"), data["b"].pop("path")
+    assert found.data == from_files
+
+
+def test_what_has_no_events(run: kpusim.Run) -> None:
+    """It says which run, and how to have them."""
+    other = kpusim.simulate(GEMM, "npm_lite", fill=1, **{"ddr.channels": 1})
+    found = kpusim.diff(other, run)
+    assert "run A recorded no events: give events=True to kpusim.simulate to see" in found.text
+
+
 def test_wrong_arguments(run: kpusim.Run, tmp_path: Path) -> None:
     """Folders that hold no run, numbers without sense."""
     with pytest.raises(kpusim.UserError, match="not the folder of a run"):

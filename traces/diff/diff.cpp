@@ -178,16 +178,16 @@ void compare_operations(const RunResults& a, const RunResults& b, RunDiff& diff)
                      [&](const auto& x, const auto& y) { return size(x) > size(y); });
 }
 
-void compare_tasks(const RunResults& a, const RunResults& b, RunDiff& diff) {
-    if (a.events.empty() || b.events.empty()) {
-        const std::string& without = a.events.empty() ? a.path : b.path;
-        diff.no_divergence = fmt::format(
-            "{} has no events: run with `-o {} --events {}/{}` to see which task differs first and what the "
-            "critical paths lost",
-            without, without, without, events_file_name);
+void compare_tasks(const DiffSide& a, const DiffSide& b, RunDiff& diff) {
+    if (const DiffSide* without = without_events(a, b)) {
+        diff.no_divergence = without->no_events;
+        if (!without->events_advice.empty())
+            diff.no_divergence +=
+                fmt::format(": {} to see which task differs first and what the critical paths lost",
+                            without->events_advice);
         return;
     }
-    diff.divergence = first_divergence(read_event_file(a.events), read_event_file(b.events));
+    diff.divergence = first_divergence(*a.events, *b.events);
     if (!diff.divergence)
         diff.no_divergence = "every step of every task comes at the same core cycle in both";
 }
@@ -215,6 +215,16 @@ bool is_judged(const std::string& key) {
            key == "power.peak_w" || starts_with(key, "bytes.");
 }
 
+const DiffSide* without_events(const DiffSide& a, const DiffSide& b) {
+    for (const DiffSide* side : {&a, &b}) {
+        if (!side->has_events()) return side;
+    }
+    for (const DiffSide* side : {&a, &b}) {
+        if (side->events == nullptr) return side;
+    }
+    return nullptr;
+}
+
 RunDiff compare(const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
     RunDiff diff;
     compare_parameters(a, b, diff);
@@ -227,8 +237,7 @@ RunDiff compare(const DiffSide& a, const DiffSide& b, const DiffOptions& options
     }
     compare_statistics(a.run, b.run, options, diff);
     compare_operations(a.run, b.run, diff);
-    const bool events = !a.run.events.empty() && !b.run.events.empty();
-    if (events || !diff.empty()) compare_tasks(a.run, b.run, diff);
+    if (without_events(a, b) == nullptr || !diff.empty()) compare_tasks(a, b, diff);
     return diff;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,7 +19,14 @@ struct DiffSide {
     std::vector<std::pair<std::string, std::string>> platform;
     /// Tensors that the program declares, each with its memory (L2, DDR), in the order of the program.
     std::vector<std::pair<std::string, std::string>> places = {};
+    std::shared_ptr<const Recording> events = nullptr;  ///< null: there are none to compare
+    std::string no_events = {};                         ///< why
+    std::string events_advice = {};                     ///< how to have them the next time; empty: not known
+    bool has_events() const { return events != nullptr || !run.events.empty(); }  ///< read, or in a file
 };
+
+/// Of two runs the one for whose lack of events they cannot be compared; null: both have read them.
+const DiffSide* without_events(const DiffSide& a, const DiffSide& b);
 
 struct DiffOptions {
     /// Statistics that changed by less are counted, not listed: a share of A's value; of cycles.total for
@@ -66,7 +74,7 @@ struct RunDiff {
 /// cycles.total, energy.total_uj, power.average_w, power.peak_w and bytes.*: what --tolerance judges.
 bool is_judged(const std::string& key);
 
-/// Compares; the event files of both are read when both have one.
+/// Compares; the first task that differs is looked for where both have events.
 RunDiff compare(const DiffSide& a, const DiffSide& b, const DiffOptions& options);
 
 /// For people; empty when there is no difference.

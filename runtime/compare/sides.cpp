@@ -1,4 +1,6 @@
-#include "runtime/compare_runs.hpp"
+#include "runtime/compare/sides.hpp"
+
+#include <fmt/format.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -6,8 +8,9 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "platforms/platform.hpp"
+#include "runtime/save_run.hpp"
 
-namespace kpu::runtime {
+namespace kpu::compare {
 
 namespace {
 
@@ -47,7 +50,34 @@ traces::DiffSide read_side(const std::string& folder) {
         side.platform = platforms::fields_of(
             platforms::parse_textproto(side.run.platform, folder + "/platform.textproto"));
     side.places = places_of(side.run.program);
+    side.no_events = fmt::format("{} has no events", folder);
+    side.events_advice = fmt::format("run with `-o {0} --events {0}/{1}`", folder, traces::events_file_name);
     return side;
 }
 
-}  // namespace kpu::runtime
+traces::DiffSide side_of(runtime::Simulation& simulation, traces::Manifest manifest, std::string name,
+                         std::shared_ptr<const traces::Recording> events) {
+    traces::DiffSide side{runtime::results_of(simulation, std::move(manifest), std::move(name)), {}};
+    if (simulation.platform() != nullptr) side.platform = platforms::fields_of(*simulation.platform());
+    side.places = places_of(side.run.program);
+    side.events = std::move(events);
+    side.no_events = fmt::format("{} recorded no events", side.run.path);
+    return side;
+}
+
+void load_events(traces::DiffSide& a, traces::DiffSide& b) {
+    if (!a.has_events() || !b.has_events()) return;
+    for (traces::DiffSide* side : {&a, &b}) {
+        if (side->events != nullptr) continue;
+        auto recording = std::make_shared<traces::Recording>(traces::read_event_file(side->run.events));
+        // `run --force` without --events leaves those of the run before in the folder
+        if (side->run.stats.real("cycles.total") == static_cast<double>(recording->info.total_cycles)) {
+            side->events = std::move(recording);
+        } else {
+            side->no_events = fmt::format("{} is of another run than stats.json beside it", side->run.events);
+            side->events_advice.clear();
+        }
+    }
+}
+
+}  // namespace kpu::compare

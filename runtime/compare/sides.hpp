@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/simulation.hpp"
+#include "traces/diff/diff.hpp"
+
+namespace kpu::compare {
+
+/// The run that a folder holds, with the parameters of its platform; its events are not read yet. Throws UserError.
+traces::DiffSide read_side(const std::string& folder);
+
+/// A run of this process, without any file. `name` stands for the folder's path; `manifest` needs the digests of the
+/// inputs alone. `events`: take_recording() of the run, or null. Ends a paused run.
+traces::DiffSide side_of(runtime::Simulation& simulation, traces::Manifest manifest, std::string name,
+                         std::shared_ptr<const traces::Recording> events);
+
+/// Reads the event files of two runs where both have events; says why there are none. Throws UserError on a damaged file.
+void load_events(traces::DiffSide& a, traces::DiffSide& b);
+
+}  // namespace kpu::compare
