@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 
+#include "base/append_format.hpp"
 #include "base/utf8.hpp"
 
 namespace kpu {
@@ -45,17 +46,16 @@ std::string terminal_text(std::string_view text) {
     out.reserve(text.size());
     for (size_t at = 0; at < text.size();) {
         const Utf8Character next = utf8_character(text.substr(at));
-        const auto into = std::back_inserter(out);
         if (next.size == 0) {
-            fmt::format_to(into, "\\x{:02x}", static_cast<uint8_t>(text[at]));
+            append_format(out, "\\x{:02x}", static_cast<uint8_t>(text[at]));
         } else if (!is_hidden(next.code)) {
             out += text.substr(at, next.size);
         } else if (next.code < 0x80) {
-            fmt::format_to(into, "\\x{:02x}", next.code);
+            append_format(out, "\\x{:02x}", next.code);
         } else if (next.code < 0x10000) {
-            fmt::format_to(into, "\\u{:04x}", next.code);
+            append_format(out, "\\u{:04x}", next.code);
         } else {
-            fmt::format_to(into, "\\U{:08x}", next.code);
+            append_format(out, "\\U{:08x}", next.code);
         }
         at += std::max<size_t>(next.size, 1);
     }

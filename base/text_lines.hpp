@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <string>
 #include <utility>
+
+#include "base/append_format.hpp"
 
 namespace kpu {
 
@@ -13,7 +14,7 @@ class TextLines {
   protected:
     template <typename... Args>
     void line(fmt::format_string<Args...> format, Args&&... args) {
-        fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+        append_format(out_, format, std::forward<Args>(args)...);
         out_.push_back('\n');
     }
     /// All lines so far.

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "base/append_format.hpp"
 
 namespace kpu {
 
@@ -30,7 +31,7 @@ class Output {
     }
     template <typename... Args>
     void print(fmt::format_string<Args...> format, Args&&... args) {
-        fmt::format_to(std::back_inserter(buffer_), format, std::forward<Args>(args)...);
+        append_format(buffer_, format, std::forward<Args>(args)...);
         if (buffer_.size() >= flush_size) flush();
     }
     /// Everything is written under the final name after this. Throws UserError.

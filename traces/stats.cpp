@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/append_format.hpp"
 #include "base/diagnostics.hpp"
 #include "base/json.hpp"
 
@@ -89,18 +90,17 @@ std::pair<StatSet, bool> StatSet::from_json(std::string_view text, const std::st
 
 std::string StatSet::to_json(bool complete) const {
     fmt::memory_buffer out;
-    auto it = std::back_inserter(out);
-    fmt::format_to(it, "{{\n\"schema\": 1,\n\"complete\": {},\n\"stats\": {{", complete);
+    append_format(out, "{{\n\"schema\": 1,\n\"complete\": {},\n\"stats\": {{", complete);
     const char* separator = "\n";
     for (const auto& [key, stat] : stats_) {
         const auto* integer = std::get_if<uint64_t>(&stat.value);
-        fmt::format_to(
-            it, "{}{}: {{\"value\": {}, \"unit\": {}, \"meaning\": {}}}", separator, json_quoted(key),
+        append_format(
+            out, "{}{}: {{\"value\": {}, \"unit\": {}, \"meaning\": {}}}", separator, json_quoted(key),
             integer != nullptr ? fmt::format("{}", *integer) : real_text(std::get<double>(stat.value)),
             json_quoted(stat.unit), json_quoted(stat.meaning));
         separator = ",\n";
     }
-    fmt::format_to(it, "\n}}\n}}\n");
+    append_format(out, "\n}}\n}}\n");
     return fmt::to_string(out);
 }
 

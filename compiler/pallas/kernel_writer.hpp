@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/append_format.hpp"
 #include "compiler/pallas/export.hpp"
 
 namespace kpu::compiler::pallas {
@@ -23,7 +24,7 @@ class KernelWriter {
     void line(fmt::format_string<Parts...> text, Parts&&... parts) {
         write_source();
         body_ += "    ";
-        fmt::format_to(std::back_inserter(body_), text, std::forward<Parts>(parts)...);
+        append_format(body_, text, std::forward<Parts>(parts)...);
         body_ += '\n';
     }
     /// endif, else: and the like, which are no statements.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/append_format.hpp"
 #include "base/text.hpp"
 #include "compiler/tile_schedule/form_parts.hpp"
 
@@ -231,18 +232,17 @@ std::string size_suffix(uint32_t bytes, uint32_t tile_bytes) {
 }
 
 void append_line(std::string& text, const Op& op, uint32_t operand_bytes, uint32_t acc_bytes) {
-    const auto out = std::back_inserter(text);
     if (const auto* load = std::get_if<Load>(&op)) {
-        fmt::format_to(out, "L {} {} {} {}{}{}\n", load->tensor_id, load->tile_row, load->tile_col,
-                       load->dst_addr, size_suffix(load->bytes, operand_bytes), suffix(load->buffer));
+        append_format(text, "L {} {} {} {}{}{}\n", load->tensor_id, load->tile_row, load->tile_col,
+                      load->dst_addr, size_suffix(load->bytes, operand_bytes), suffix(load->buffer));
     } else if (const auto* execute = std::get_if<Execute>(&op)) {
-        fmt::format_to(out, "E {} {} {} {} {} {}{}\n", execute->m, execute->n, execute->k, execute->a_addr,
-                       execute->b_addr, execute->acc_addr, suffix(execute->buffer));
+        append_format(text, "E {} {} {} {} {} {}{}\n", execute->m, execute->n, execute->k, execute->a_addr,
+                      execute->b_addr, execute->acc_addr, suffix(execute->buffer));
     } else {
         const auto& store = std::get<Store>(op);
-        fmt::format_to(out, "S {} {} {} {} {}{}{}\n", store.tensor_id, store.tile_row, store.tile_col,
-                       store.src_addr, store.activation == Activation::relu ? 1 : 0,
-                       size_suffix(store.bytes, acc_bytes), suffix(store.buffer));
+        append_format(text, "S {} {} {} {} {}{}{}\n", store.tensor_id, store.tile_row, store.tile_col,
+                      store.src_addr, store.activation == Activation::relu ? 1 : 0,
+                      size_suffix(store.bytes, acc_bytes), suffix(store.buffer));
     }
 }
 
