@@ -7,11 +7,14 @@
 
 namespace kpu {
 
-/// A place in a source file; line and column are 1-based, 0 when unknown (a program read from a container).
+/// A place in a source file; line and column are 1-based, 0 when unknown (a program that carries no places).
 struct SourcePos {
+    static constexpr uint32_t no_statement = UINT32_MAX;
+
     std::string file;
     uint32_t line = 0;
     uint32_t column = 0;
+    uint32_t statement = no_statement;  ///< index in the program form, where it is the place of a statement
 };
 
 enum class Severity : uint8_t { error, warning, info };

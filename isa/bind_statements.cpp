@@ -125,6 +125,7 @@ bool Binder::bind_statements() {
     result_.statements.reserve(count);
     result_.tasks.reserve(count);
     if (!module_.source.statements.empty()) result_.positions.reserve(count);
+    result_.carries_places = program_.place_size() > 0;
     for (size_t i = 0; i < count; ++i) {
         BoundStatement& statement = result_.statements.emplace_back();
         statement.parent = nesting_.parent[i];
@@ -179,8 +180,10 @@ void Binder::bind_task(size_t index) {
     task.kind = source.kind();
     task.sync = source.sync();
     task.memmove = has_decorator(source.decorator(), "memmove");
+    // lines of another compiler's source are shared by the tasks that it made of them
+    const bool own_line = pos.line > 0 && program_.statement(static_cast<int>(index)).place() == 0;
     task.name = !source.name().empty() ? source.name()
-                : pos.line > 0         ? fmt::format("{}@{}", operation_name(source), pos.line)
+                : own_line             ? fmt::format("{}@{}", operation_name(source), pos.line)
                                        : fmt::format("{}#{}", operation_name(source), index);
     task.inputs.reserve(static_cast<size_t>(source.input_size()));
     task.outputs.reserve(static_cast<size_t>(source.output_size()));
@@ -205,7 +208,9 @@ void Binder::bind_task(size_t index) {
             bind_attributes(source, task, pos);
             normalise_axis(task);
         } else {
-            error(pos, fmt::format("unknown opcode `{}`. Fix: did you mean `{}`?", source.opcode(),
+            const std::string where =
+                own_line ? std::string() : fmt::format(" of task `{}` (statement {})", task.name, index);
+            error(pos, fmt::format("unknown opcode `{}`{}. Fix: did you mean `{}`?", source.opcode(), where,
                                    nearest_opcode(source.opcode())));
         }
     } else if (task.launches()) {

@@ -17,7 +17,8 @@ std::shared_ptr<const Module> without_text(const std::shared_ptr<const Module>& 
     const auto* descriptor = KPUProgram::descriptor();
     for (int f = 0; f < descriptor->field_count(); ++f) {
         const int number = descriptor->field(f)->number();
-        if (number != KPUProgram::kStatementFieldNumber && number != KPUProgram::kRegionFieldNumber)
+        if (number != KPUProgram::kStatementFieldNumber && number != KPUProgram::kRegionFieldNumber &&
+            number != KPUProgram::kPlaceFieldNumber)
             kept.add_paths(descriptor->field(f)->name());
     }
     auto result = std::make_shared<Module>();

@@ -6,6 +6,7 @@
 
 #include "base/diagnostics.hpp"
 #include "isa/expr.hpp"
+#include "isa/iterations.hpp"
 
 namespace kpu {
 
@@ -16,9 +17,9 @@ bool Dims::operator==(const Dims& other) const {
 std::string BoundProgram::where(const BoundTask& task) const {
     const bool of_network = task.op < ops.size() && !ops[task.op].type.empty();
     return fmt::format(
-        "program `{}`, {}task `{}`", name,
+        "program `{}`, {}task `{}`{}", name,
         of_network ? fmt::format("operation `{}` ({}), ", ops[task.op].id, ops[task.op].type) : std::string(),
-        task.name);
+        task.name, place_text(*this, task));
 }
 
 void LoopValues::push(int64_t value) {

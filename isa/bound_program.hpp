@@ -233,7 +233,9 @@ struct BoundProgram {
     std::vector<TensorSpec> outputs;
     std::vector<DataImage> data;
     std::vector<SourcePos> positions;  ///< parallel to statements, for messages; may be empty
-    /// "program `p`, operation `conv1` (Conv), task `t`", for messages; the operation of compiled networks alone.
+    bool carries_places = false;       ///< the program says of statements what source they were made of
+    /// "program `p`, operation `conv1` (Conv), task `t` at net.py:7:1", for messages; the operation of compiled
+    /// networks alone, the place of programs that carry places.
     std::string where(const BoundTask& task) const;
     uint64_t ddr_bytes = 0, l2_bytes = 0;  ///< used, after allocation
     std::vector<uint64_t> l1_bytes;        ///< used, per engine

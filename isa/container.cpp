@@ -162,6 +162,7 @@ Module parse(std::string_view bytes, const std::string& origin, const MakeSectio
         ++next;
     }
     if (next != entries.size()) refuse(origin, "section {} belongs to no data entry.", next);
+    use_places(module);
     return module;
 }
 

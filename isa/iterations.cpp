@@ -70,13 +70,19 @@ Visited for_each_iteration(const BoundProgram& program, uint32_t statement, uint
     }
 }
 
+std::vector<std::pair<std::string, int64_t>> iteration_of(const BoundProgram& program, uint32_t statement,
+                                                          const LoopValues& loops) {
+    std::vector<std::pair<std::string, int64_t>> iteration;
+    const std::vector<uint32_t> around = loops_around(program, statement);
+    for (size_t d = 0; d < std::min<size_t>(around.size(), loops.depth); ++d)
+        iteration.emplace_back(program.loops[program.statements[around[d]].index].variable, loops[d]);
+    return iteration;
+}
+
 std::string iteration_text(const BoundProgram& program, uint32_t statement, const LoopValues& loops) {
     std::string text;
-    const std::vector<uint32_t> around = loops_around(program, statement);
-    for (size_t d = 0; d < std::min<size_t>(around.size(), loops.depth); ++d) {
-        const BoundLoop& loop = program.loops[program.statements[around[d]].index];
-        text += fmt::format("{}{}={}", d == 0 ? "" : ", ", loop.variable, loops[d]);
-    }
+    for (const auto& [variable, value] : iteration_of(program, statement, loops))
+        text += fmt::format("{}{}={}", text.empty() ? "" : ", ", variable, value);
     return text;
 }
 
@@ -89,6 +95,16 @@ std::string place_text(const BoundProgram& program, uint32_t statement) {
     if (statement >= program.positions.size()) return {};
     const SourcePos& pos = program.positions[statement];
     return pos.line == 0 ? std::string() : fmt::format(" at {}:{}:{}", pos.file, pos.line, pos.column);
+}
+
+std::string place_text(const BoundProgram& program, const BoundTask& task) {
+    if (!program.carries_places) return {};
+    for (uint32_t s = 0; s < program.statements.size(); ++s) {
+        const BoundStatement& statement = program.statements[s];
+        if (statement.kind == BoundStatement::Kind::task && &program.tasks[statement.index] == &task)
+            return place_text(program, s);
+    }
+    return {};
 }
 
 }  // namespace kpu

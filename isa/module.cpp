@@ -27,7 +27,11 @@ Module& Module::operator=(const Module& other) {
     return *this;
 }
 
-SourcePos Module::pos_of_statement(size_t index) const { return position(*this, source.statements, index); }
+SourcePos Module::pos_of_statement(size_t index) const {
+    SourcePos pos = position(*this, source.statements, index);
+    pos.statement = static_cast<uint32_t>(index);
+    return pos;
+}
 SourcePos Module::pos_of_region(size_t index) const { return position(*this, source.regions, index); }
 SourcePos Module::pos_of_buffer(size_t index) const { return position(*this, source.buffers, index); }
 SourcePos Module::pos_of_constant(size_t index) const { return position(*this, source.constants, index); }

@@ -16,7 +16,8 @@ namespace kpu {
 
 using proto::KPUProgram;
 
-/// Where the parts of a program stand in its source text. Empty for programs from containers or the builder.
+/// Where the parts of a program stand in its source text. Empty for programs from the builder, and from
+/// containers without places.
 struct SourceMap {
     struct Place {
         uint32_t file = 0;  ///< index into `files`
@@ -61,5 +62,9 @@ struct Module {
         return {arena_, &part};
     }
 };
+
+/// The places that the program itself carries become those of its source map, before those of its text: as
+/// with `#line` in C, the line of the compiler that wrote the text counts. Its structure has been checked.
+void use_places(Module& module);
 
 }  // namespace kpu

@@ -183,6 +183,7 @@ Module read_message(std::string_view bytes, const std::string& origin) {
     text ? read_text(bytes, module) : read_serialized(bytes, module);
     check_structure(module.program, origin);
     if (text) module.source = places_in(bytes, module.program, origin);
+    use_places(module);
     for (int i = 0; i < module.program.data_size(); ++i) {
         const proto::Data& data = module.program.data(i);
         if (data.path().empty())

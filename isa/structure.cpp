@@ -45,6 +45,7 @@ class StructureCheck {
         check_buffers();
         check_statements();
         check_kernel_files(program_, origin_);
+        check_places(program_, origin_);
         check_regions();
         check_host_side();
     }
@@ -54,7 +55,9 @@ class StructureCheck {
         for (const proto::Tensor& tensor : program_.tensor()) check_known_fields(tensor, origin_);
         for (const proto::Op& op : program_.op()) check_known_fields(op, origin_);
         for (const proto::Data& data : program_.data()) check_known_fields(data, origin_);
+        for (const proto::Place& place : program_.place()) check_known_fields(place, origin_);
         check_params();
+        check_places(program_, origin_);
         for (const proto::Buffer& buffer : program_.buffer()) buffer_names_.insert(buffer.name());
         check_host_side();
     }
@@ -492,15 +495,6 @@ class StructureCheck {
 };
 
 }  // namespace
-
-std::string escaped(const std::string& name) {
-    std::string text;
-    for (const char c : name.substr(0, 64)) {
-        text += c >= ' ' && c <= '~' ? std::string(1, c)
-                                     : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-    return text;
-}
 
 void check_form(const KPUProgram& program, const std::string& origin) {
     StructureCheck(program, origin).run();

@@ -27,7 +27,10 @@ void check_known_fields(const google::protobuf::Message& message, const std::str
 /// The part of check_structure() that concerns the kernels that the program carries.
 void check_kernel_files(const KPUProgram& program, const std::string& origin);
 
-/// The part of check_structure() that concerns parameters, tensors, ops and data: what the metadata lines of
+/// The part of check_structure() that concerns places and the files that they name.
+void check_places(const KPUProgram& program, const std::string& origin);
+
+/// The part of check_structure() that concerns parameters, places, tensors, ops and data: what the metadata lines of
 /// a text give.
 void check_host_side(const KPUProgram& program, const std::string& origin);
 

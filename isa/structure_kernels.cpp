@@ -10,6 +10,15 @@
 
 namespace kpu {
 
+std::string escaped(const std::string& name) {
+    std::string text;
+    for (const char c : name.substr(0, 64)) {
+        text += c >= ' ' && c <= '~' ? std::string(1, c)
+                                     : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    return text;
+}
+
 bool is_kernel_file_name(std::string_view name) {
     constexpr std::string_view ending = ".kern";
     if (name.size() <= ending.size() || name.size() > 128 || name[0] == '.' || name[0] == '-' ||

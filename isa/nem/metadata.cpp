@@ -15,7 +15,7 @@ namespace kpu::nem {
 namespace {
 
 constexpr std::string_view known_forms =
-    "requires, param, tensor, op, data, kernels, program, module, deps or {\"op\": N}";
+    "requires, param, tensor, op, data, place, kernels, program, module, deps, {\"op\": N} or {\"place\": N}";
 
 /// The tokens of one metadata line.
 class LineReader : public Reader {
@@ -44,18 +44,25 @@ class LineReader : public Reader {
         return param;
     }
 
-    int64_t read_op() {
-        expect('{', "before \"op\"");
-        if (peek().kind != TokenKind::string || string_value(peek()) != "op") fail_expected("\"op\"");
-        next();
-        expect(':', "after \"op\"");
-        const Token at = peek();
-        const int64_t op = expect_integer("the operation's index");
-        if (op < 0 || op >= INT32_MAX)
-            fail(at, "operation index out of range. Fix: 0 is the first `#! op` line");
+    struct References {
+        std::optional<int64_t> op, place;
+    };
+    References read_references() {
+        References result;
+        expect('{', "before \"op\" or \"place\"");
+        do {
+            const std::string name = peek().kind == TokenKind::string ? string_value(peek()) : std::string();
+            if (name == "op" && !result.op) {
+                result.op = read_reference("the operation's index", "operation", "op");
+            } else if (name == "place" && !result.place) {
+                result.place = read_reference("the place's index", "place", "place");
+            } else {
+                fail_expected(result.op ? "\"place\"" : result.place ? "\"op\"" : "\"op\" or \"place\"");
+            }
+        } while (accept(','));
         expect('}', "after the index");
         if (!at_end()) fail_expected("the end of the line");
-        return op;
+        return result;
     }
 
     void read_requires() {
@@ -92,6 +99,17 @@ class LineReader : public Reader {
     void append_name(const Token& name, ExprCode&) override {
         fail(name, "expected a number. Fix: write the value");
     }
+
+  private:
+    int64_t read_reference(std::string_view wanted, std::string_view what, std::string_view form) {
+        next();
+        expect(':', "after the name");
+        const Token at = peek();
+        const int64_t index = expect_integer(wanted);
+        if (index < 0 || index >= INT32_MAX)
+            fail(at, fmt::format("{} index out of range. Fix: 0 is the first `#! {}` line", what, form));
+        return index;
+    }
 };
 
 struct Form {
@@ -103,7 +121,9 @@ Form form_of(const MetaLine& line) {
     return {line.text.substr(begin, end - begin), line.text.substr(end)};
 }
 
-bool is_list_form(std::string_view form) { return form == "tensor" || form == "op" || form == "data"; }
+bool is_list_form(std::string_view form) {
+    return form == "tensor" || form == "op" || form == "data" || form == "place";
+}
 
 /// Whether the text is one `{...}`, as far as its braces say.
 bool is_one_object(std::string_view text) {
@@ -131,7 +151,7 @@ bool is_one_object(std::string_view text) {
 
 bool has_structure(const KPUProgram& p) {
     return p.has_device() || p.param_size() + p.constant_size() + p.buffer_size() + p.region_size() > 0 ||
-           p.statement_size() + p.tensor_size() + p.op_size() + p.data_size() > 0;
+           p.statement_size() + p.tensor_size() + p.op_size() + p.data_size() + p.place_size() > 0;
 }
 
 }  // namespace
@@ -153,7 +173,7 @@ void ProgramReader::read_metadata() {
     }
 }
 
-/// The tensors, operations and data of several lines as one JSON text: each call of the JSON reader looks the
+/// The tensors, operations, data and places of several lines as one JSON text: each call of the JSON reader looks the
 /// schema up again, which takes longer than a line. False: nothing was read, and reading line by line tells
 /// where the mistake is.
 bool ProgramReader::read_list_lines(const std::vector<MetaLine>& lines) {
@@ -161,7 +181,7 @@ bool ProgramReader::read_list_lines(const std::vector<MetaLine>& lines) {
     if (std::count_if(lines.begin(), lines.end(), is_list) < 2) return false;
     std::string json = "{";
     int count = 0;
-    for (const std::string_view name : {"tensor", "op", "data"}) {
+    for (const std::string_view name : {"tensor", "op", "data", "place"}) {
         json += fmt::format("{}\"{}\":[", json.size() == 1 ? "" : ",", name);
         bool first = true;
         for (const MetaLine& line : lines) {
@@ -178,7 +198,7 @@ bool ProgramReader::read_list_lines(const std::vector<MetaLine>& lines) {
     json += '}';
     auto& batch = make<KPUProgram>();
     if (!google::protobuf::util::JsonStringToMessage(json, &batch).ok()) return false;
-    if (batch.tensor_size() + batch.op_size() + batch.data_size() != count) return false;
+    if (batch.tensor_size() + batch.op_size() + batch.data_size() + batch.place_size() != count) return false;
     program_.MergeFrom(batch);
     return true;
 }
@@ -193,6 +213,8 @@ void ProgramReader::read_meta_line(const MetaLine& line) {
         if (!read_json(line, rest, *program_.add_op())) program_.mutable_op()->RemoveLast();
     } else if (form == "data") {
         if (!read_json(line, rest, *program_.add_data())) program_.mutable_data()->RemoveLast();
+    } else if (form == "place") {
+        if (!read_json(line, rest, *program_.add_place())) program_.mutable_place()->RemoveLast();
     } else if (form == "kernels") {
         read_kernels(line, rest);
     } else if (form == "program") {
@@ -204,7 +226,7 @@ void ProgramReader::read_meta_line(const MetaLine& line) {
     } else if (form == "deps") {
         read_carried_of_task(line, rest);
     } else if (form.empty() && !rest.empty() && rest[0] == '{') {
-        read_op_of_task(line);
+        read_references(line);
     } else {
         report_at(
             line.line, line.column,
@@ -259,10 +281,18 @@ void ProgramReader::read_kernels(const MetaLine& line, std::string_view text) {
     program_.mutable_kernel_file()->RemoveLast();
 }
 
-void ProgramReader::read_op_of_task(const MetaLine& line) {
+void ProgramReader::read_references(const MetaLine& line) {
     Lexer lexer(line.text, line.line, line.column);
-    LineReader reader(lexer, context_, path_);
-    next_op_ = OpReference{line.line, line.column, reader.read_op()};
+    const LineReader::References read = LineReader(lexer, context_, path_).read_references();
+    if (read.op) next_op_ = Reference{line.line, line.column, *read.op};
+    if (read.place) next_place_ = Reference{line.line, line.column, *read.place};
+}
+
+void ProgramReader::refuse_place(std::string_view fix) {
+    const Reference place = *next_place_;
+    next_place_.reset();
+    report_at(place.line, place.column,
+              fmt::format("a place was named, but no statement follows. Fix: {}", fix));
 }
 
 void ProgramReader::read_requires(const MetaLine& line, std::string_view text) {
@@ -367,7 +397,7 @@ void ProgramReader::read_program_fields(const MetaLine& line, std::string_view t
     if (!read_json(line, text, fields)) return;
     if (has_structure(fields)) {
         report_at(line.line, line.column,
-                  "a `#! program` line holds names, hashes, input and output ids, sizes and "
+                  "a `#! program` line holds names, hashes, source files, input and output ids, sizes and "
                   "estimates only. Fix: write the rest as text");
         return;
     }
@@ -391,15 +421,23 @@ void ProgramReader::check_metadata() {
         report_at(next_op_->line, next_op_->column,
                   "an operation was named, but no task follows. Fix: remove "
                   "this line");
+    if (next_place_) refuse_place("remove this line");
     if (!next_carried_.empty())
         report(next_carried_.front().name,
                "tokens of earlier iterations, but no task follows. Fix: remove this line");
-    for (const OpReference& reference : op_references_) {
-        if (reference.op >= program_.op_size())
+    for (const Reference& reference : op_references_) {
+        if (reference.index >= program_.op_size())
             report_at(
                 reference.line, reference.column,
                 fmt::format("there is no operation {}: the program declares {}. Fix: add its `#! op` line",
-                            reference.op, program_.op_size()));
+                            reference.index, program_.op_size()));
+    }
+    for (const Reference& reference : place_references_) {
+        if (reference.index >= program_.place_size())
+            report_at(
+                reference.line, reference.column,
+                fmt::format("there is no place {}: the program declares {}. Fix: add its `#! place` line",
+                            reference.index, program_.place_size()));
     }
     if (whole_module_ && (!module_.source.statements.empty() || !module_.source.buffers.empty() ||
                           !module_.source.constants.empty()))

@@ -5,7 +5,9 @@
 //   #! tensor {...}              one tensor; JSON of Tensor, in order
 //   #! op {...}                  one front-end operation; JSON of Op, in order
 //   #! data {...}                one data section; JSON of Data, in order (the bytes stand elsewhere)
+//   #! place {...}              one place of another compiler's source; JSON of Place, in order
 //   #! {"op": 3}                 the next task belongs to the operation of the fourth `#! op` line
+//   #! {"place": 2}              the next statement was made of the third `#! place` line; {"op": 3, "place": 2}: both
 //   #! kernels NAME.kern         the kernels of a text file beside this one
 //   #! requires kpusim           heads a text with carried tokens: a reader that skips them would run it with races
 //   #! deps acc[k-1], st[m-2]    tokens that the next task needs of earlier iterations of the loops named
@@ -82,6 +84,7 @@ class Printer {
         fields.set_target_version(p_.target_version());
         fields.set_target_hash(p_.target_hash());
         fields.set_precision(p_.precision());
+        *fields.mutable_source_file() = p_.source_file();
         *fields.mutable_input_id() = p_.input_id();
         *fields.mutable_output_id() = p_.output_id();
         fields.set_peak_sram_bytes(p_.peak_sram_bytes());
@@ -99,6 +102,7 @@ class Printer {
         for (const proto::Tensor& tensor : p_.tensor()) line("#! tensor " + json_text(tensor));
         for (const proto::Op& op : p_.op()) line("#! op " + json_text(op));
         for (const proto::Data& data : p_.data()) line("#! data " + json_text(data));
+        for (const proto::Place& place : p_.place()) line("#! place " + json_text(place));
         for (const proto::KernelFile& file : p_.kernel_file()) line("#! kernels " + file.path());
         section();
     }
@@ -127,6 +131,7 @@ class Printer {
         for (uint32_t i = 0; i < count; ++i) {
             close(i);
             const proto::Statement& statement = p_.statement(static_cast<int>(i));
+            print_references(statement);
             if (statement.has_loop()) {
                 const proto::Loop& loop = statement.loop();
                 line(fmt::format("loop {} in [{}..{}]{}:", loop.variable(), expr_text(loop.first(), names_),
@@ -145,6 +150,15 @@ class Printer {
             }
         }
         close(count);
+    }
+
+    /// The operation and the place of the statement that follows.
+    void print_references(const proto::Statement& statement) {
+        std::string text;
+        if (statement.task().op() > 0) text = fmt::format("\"op\": {}", statement.task().op() - 1);
+        if (statement.place() > 0)
+            text += fmt::format("{}\"place\": {}", text.empty() ? "" : ", ", statement.place() - 1);
+        if (!text.empty()) line("#! {" + text + "}");
     }
 
     std::string token_name(uint32_t statement) const {
@@ -184,7 +198,6 @@ class Printer {
     }
 
     void print_task(const proto::Task& task, uint32_t index) {
-        if (task.op() > 0) line(fmt::format("#! {{\"op\": {}}}", task.op() - 1));
         if (task.carried_size() > 0) line("#! deps " + carried_text(task));
         std::string text;
         if (!task.name().empty() || (index < used_.size() && used_[index])) text = token_name(index) + " = ";

@@ -44,7 +44,9 @@ void ProgramReader::read(const std::vector<std::string>& includes, std::string_v
             read_metadata();
             if (at_end()) break;
             read_statement();
+            if (next_place_) refuse_place("put this line right before a task, a loop, a wait or a region");
         } catch (const SyntaxError&) {
+            next_place_.reset();
             recover(offset);
         }
     }
@@ -76,6 +78,7 @@ void ProgramReader::finish() {
     }
     check_metadata();
     check_form();
+    if (context_.errors == 0) use_places(module_);
     module_.data.resize(static_cast<size_t>(program_.data_size()));
 }
 
@@ -119,7 +122,13 @@ void ProgramReader::declare_pending() {
 
 proto::Statement& ProgramReader::add_statement(const Token& at) {
     module_.source.statements.push_back(place_of(at));
-    return *program_.add_statement();
+    proto::Statement& statement = *program_.add_statement();
+    if (next_place_) {
+        place_references_.push_back(*next_place_);
+        statement.set_place(static_cast<uint32_t>(next_place_->index + 1));
+        next_place_.reset();
+    }
+    return statement;
 }
 
 // ---- recovery

@@ -93,7 +93,8 @@ class ProgramReader : public Reader {
     bool read_list_lines(const std::vector<MetaLine>& lines);
     void read_meta_line(const MetaLine& line);
     void read_param(const MetaLine& line, std::string_view text);
-    void read_op_of_task(const MetaLine& line);
+    void read_references(const MetaLine& line);
+    void refuse_place(std::string_view fix);
     void read_requires(const MetaLine& line, std::string_view text);
     void read_carried_of_task(const MetaLine& line, std::string_view text);
     void add_carried(const std::vector<CarriedToken>& tokens, proto::Task& task);
@@ -121,12 +122,14 @@ class ProgramReader : public Reader {
     std::optional<Token> pending_name_;  ///< read, not yet declared: poisoned if its statement fails
     bool in_const_ = false;              ///< an expression may name constants only
     size_t substituted_ = 0;             ///< expression tokens copied from lets
-    struct OpReference {
+    struct Reference {
         uint32_t line, column;
-        int64_t op;
+        int64_t index;
     };
-    std::optional<OpReference> next_op_;      ///< of the task that follows
-    std::vector<OpReference> op_references_;  ///< checked at the end: ops may stand anywhere
+    std::optional<Reference> next_op_;     ///< of the task that follows
+    std::optional<Reference> next_place_;  ///< of the statement that follows
+    /// Checked at the end: ops and places may stand anywhere.
+    std::vector<Reference> op_references_, place_references_;
     std::optional<MetaLine> whole_module_;
     bool requires_kpusim_ = false;
     std::vector<CarriedToken> next_carried_;  ///< of the task that follows

@@ -47,7 +47,7 @@ void ProgramReader::read_task() {
     std::optional<Token> name;
     if (next_op_) {
         op_references_.push_back(*next_op_);
-        task.set_op(static_cast<uint32_t>(next_op_->op + 1));
+        task.set_op(static_cast<uint32_t>(next_op_->index + 1));
         next_op_.reset();
     }
     std::vector<CarriedToken> carried;

@@ -1,6 +1,7 @@
 // Findings as people read them: on a terminal each with its source line and a caret.
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -14,13 +15,18 @@ constexpr size_t lead = 60;     ///< of them before the caret, where the line is
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
-/// Lines of source files, each file read once. Files that cannot be read have no lines.
+/// Lines of source files, each file read once. Files that cannot be read have no lines, nor have those that no
+/// source is: the path may come from a program that anybody made.
 class SourceLines {
   public:
     std::string line(const SourcePos& pos) {
         if (pos.line == 0 || pos.file.empty() || pos.file[0] == '<') return {};
         const auto [entry, added] = files_.try_emplace(pos.file);
         if (added) {
+            std::error_code error;
+            const bool is_source = std::filesystem::is_regular_file(pos.file, error) &&
+                                   std::filesystem::file_size(pos.file, error) <= most_bytes;
+            if (!is_source) return {};
             std::ifstream stream(pos.file, std::ios::binary);
             for (std::string text; entry->second.size() < most_lines && std::getline(stream, text);)
                 entry->second.push_back(std::move(text));
@@ -29,7 +35,7 @@ class SourceLines {
     }
 
   private:
-    static constexpr size_t most_lines = size_t{1} << 20;
+    static constexpr size_t most_lines = size_t{1} << 20, most_bytes = size_t{1} << 28;
     std::map<std::string, std::vector<std::string>> files_;
 };
 

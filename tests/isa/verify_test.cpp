@@ -160,7 +160,8 @@ TEST(Verify, UnknownOpcodesAndAttributes) {
     Bench a;
     const Region x = a.region(f16, {8, 8});
     a.compute("gem", {x, x}, {a.region(f16, {8, 8})});
-    EXPECT_THAT(a.findings(), HasSubstr("unknown opcode `gem`. Fix: did you mean `gemm`"));
+    EXPECT_THAT(a.findings(),
+                HasSubstr("unknown opcode `gem` of task `task` (statement 2). Fix: did you mean `gemm`"));
     for (const auto& [name, nearest] :
          {std::pair("requantize", "requant"), std::pair("conv2d.accu", "conv2d.acc"),
           std::pair("maxpool2d", "maxpool"), std::pair("notequal", "not_equal")})

@@ -178,7 +178,15 @@ TEST(messages, metadata_lines) {
         {"#! {\"op\": -1}\nx = relu.async in a out a", "operation index out of range"},
         {"#! op {}\n#! {\"op\": 0}\nwait(t0)", "no task follows"},
         {"#! op {}\n#! {\"op\": 0}", "no task follows"},
-        {"#! {\"oops\": 0}", "expected \"op\""},
+        {"#! {\"oops\": 0}", "expected \"op\" or \"place\""},
+        {"#! {\"op\": 0, \"op\": 0}", "expected \"place\""},
+        {"#! {\"place\": 0}\nx = relu.async in a out a",
+         "t.nem:2:3: error: there is no place 0: the program declares 0"},
+        {"#! {\"place\": -1}\nx = relu.async in a out a", "place index out of range"},
+        {"#! {\"place\": 0}", "a place was named, but no statement follows. Fix: remove this line"},
+        {"#! {\"place\": 0}\nconst C = 1", "no statement follows. Fix: put this line right before a task"},
+        {"#! place {\"line\": 1}", "place[0].file is 0, but there are 0 source files"},
+        {"#! place {\"row\": 1}", "metadata is not JSON of Place: there is no field `row`"},
         {"#! tensor {\"id\": \"x\", \"buffer\": \"nowhere\"}", "nowhere"},
     };
     for (const Bad& bad : cases) {

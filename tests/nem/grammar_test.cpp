@@ -316,5 +316,27 @@ TEST(source_map, every_part_knows_its_place) {
     EXPECT_EQ(map.constants.at(0).line, 1u);
 }
 
+TEST(source_map, places_of_another_compiler_come_first) {
+    const Parsed parsed = parse_text(R"(#! program {"source_file": ["net.py"]}
+#! place {"line": 70, "column": 9}
+buffer D : DDR (size = 8)
+let a = region(D, 0, 4)
+#! {"place": 0}
+transfer.async(dst=a, src=region(D, 4, 4))
+#! {"place": 0}
+let b = region(D, 4, 4)
+)");
+    ASSERT_FALSE(parsed.diagnostics.has_errors()) << parsed.errors();
+    const Module& module = parsed.document.module;
+    EXPECT_EQ(module.pos_of_statement(0).file, "t.nem");
+    EXPECT_EQ(module.pos_of_statement(0).line, 4u);
+    EXPECT_EQ(module.pos_of_statement(1).file, "net.py");
+    EXPECT_EQ(module.pos_of_statement(1).line, 70u);
+    EXPECT_EQ(module.pos_of_statement(1).column, 9u);
+    EXPECT_EQ(module.pos_of_region(1).file, "net.py") << "written inline";
+    EXPECT_EQ(module.pos_of_region(2).line, 70u);
+    EXPECT_EQ(module.pos_of_region(0).file, "t.nem");
+}
+
 }  // namespace
 }  // namespace kpu::nem

@@ -19,10 +19,12 @@ using google::protobuf::Reflection;
 constexpr const char* compiled = R"(device "swkpu-v1"
 program net:
 
-#! program {"version":"2","input_id":["x"],"batch":"1"}
+#! program {"version":"2","input_id":["x"],"batch":"1","source_file":["net.py","b\"c.py"]}
 #! param T = 2 in [1..8]
 #! tensor {"id":"x","elem":"I8","shape":["4"],"quant":{"kind":"PER_TENSOR","scale":[0.1],"zero_point":["-3"]},"buffer":"host"}
 #! op {"id":"conv","op_type":"Conv","attribute":[{"name":"alpha","f":0.3}]}
+#! place {"file":1,"line":12,"column":3}
+#! place {"line":4}
 
 const N = 16
 buffer host : DDR (size = 4096 * T, align = 512)
@@ -33,9 +35,11 @@ let r0 = region(host, 0, 64) elem=i8, shape=[4, 16], layout=row_major
 let r1 = region(l1_0, N, 64) elem=i8, shape=[4, 16], strides=[16, 1], quant=per_tensor(scale=0.5, zero_point=-3) @readonly
 let bytes = region(other, 64, 64)
 _3 = transfer.async(dst=r1, src=r0) @resource(DMA[0])
-#! {"op": 0}
+#! {"op": 0, "place": 1}
 load = store.sync(dst=bytes, src=r0, deps=[_3])
+#! {"place": 0}
 loop t in [0..N - 1] @max_in_flight(2):
+    #! {"place": 1}
     let r2 = region(host, (t * 2 + 1) * 64, 64) elem=i8, shape=[4, 16], layout=row_major
     let r3 = region(l1_0, t mod 2 * 64, 64) elem=f32, shape=[4, 16], strides=[16, 1]
     _8 = gemm.acc.async in r1, r2 out r3 accum_type=f32 deps=[_3, load]
@@ -45,6 +49,7 @@ loop t in [0..N - 1] @max_in_flight(2):
         copy.sync in r2 out r3
     endloop
 endloop
+#! {"place": 0}
 wait(load)
 let r4 = region(l1_0, 0, 64) elem=i8, shape=[4, 16], strides=[16, 1], quant=per_channel(axis=1, scales=[0.5, 1.0e-07], zero_points=[0, 4])
 neg.async in r4 out r4

@@ -90,10 +90,12 @@ TEST(robustness, mutations_of_a_good_program_do_no_harm) {
 per_engine { NMU = 1 l1_size_bytes = 2 } } unit_characteristics { NMU { a = 1 } } opcode.mandatory { gemm.float<f16>.x } }
 program p: #! param T = 8 in [1..64]
 #! op {"id": "o"}
+#! program {"source_file": ["a"]}
+#! place {"line": 1}
 const N = -(T0 + 2) * 3 mod 4 buffer D : L1[0] (size = N, align = 64) @debug(x)
 let r = region(D, T, 4) elem=i8, shape=[N], strides=[1], quant=per_channel(axis=0, scales=[0.5], zero_points=[1])
 loop i in [0..N - 1] @max_in_flight(2):
-#! {"op": 0}
+#! {"op": 0, "place": 0}
 t = gemm.acc.async in r, region(D, i, 4) out r @resource(NMU[0]) accum_type=i32 v=[1, "s"] deps=[t] u = relu.sync in r out r
 x = transfer.async(dst=r, src=r, deps=[t]) endloop wait(t, x)
 type_family f<T: {i8}> { X: T quant = required on X variants: d: { Y: absent } conformance: { MUST<i8> MAY<i8> } })";

@@ -48,11 +48,14 @@ TEST(round_trip, a_program_with_every_construct_prints_as_it_is_written) {
     const std::string text = R"(device "npm lite.cfg"
 program everything:
 
-#! program {"version":"2","source_hash":"a\"b","input_id":["x"],"estimated_total_energy_uj":0.1}
+#! program {"version":"2","source_hash":"a\"b","source_file":["net.py","lib/a b.py"],"input_id":["x"],"estimated_total_energy_uj":0.1}
 #! param T = -8 in [-8..64]
 #! tensor {"id":"x","elem":"I8","shape":["4"],"quant":{"kind":"PER_TENSOR","scale":[0.1],"zero_point":["-3"]},"buffer":"D"}
 #! op {"id":"conv","op_type":"Conv","attribute":[{"name":"alpha","f":0.3}]}
 #! data {"name":"w","size":"4","sha256":"00","buffer":"D"}
+#! place {"line":12,"column":3}
+#! place {"file":1,"line":2147483647}
+#! place {"line":1}
 
 const N = 16
 const M = -(N + 1) * -2 - (3 - (4 - 5)) * N / (2 * 3) mod 7
@@ -64,19 +67,22 @@ buffer Q : L2 (size = 64)
 let a = region(D, T * 2, 16) elem=i4, shape=[N, 2], layout=NHWC,
     quant=per_group(axis=-1, group_size=32, scales=[0.5, 1.0e-07], zero_points=[0, -8]) @readonly
 let b = region(S, 0, 16) elem=bf16, shape=[2, 4], strides=[N, 1]
+#! {"place": 1}
 let c = region(S, 0, 16)
 t0 = transfer.async(dst=b, src=a @materialized) @memmove @seq_engine(1)
 transfer.sync(dst=region(S, 0, 8), src=region(D, 0, 8), deps=[t0])
 loop i in [0..N - 1] @max_in_flight(2):
+    #! {"place": 0}
     loop j in [i..i + M] @max_in_flight(N / 8):
         let r = region(S, i * N + j, 8) elem=f32, shape=[2], layout=C @writeonly
-        #! {"op": 0}
+        #! {"op": 0, "place": 0}
         t1 = conv2d.acc.async in a, region(S, i, 4) elem=i8, shape=[4], layout=C out r @materialized
             pads=[1, 1, N, -1] mode=reflect value=-1.5 text="a\"\\\n\t" accum_type=i32 words=[x, f16] deps=[t0]
         _9 = relu.async in r @materialized out r @resource(CSTL[j mod 2]) @debug(tag)
         store.async(dst=c, src=r, deps=[_9, t1])
     endloop
 endloop
+#! {"place": 1}
 wait(t0, t1)
 )";
     const Module module = module_of(text);
