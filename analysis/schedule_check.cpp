@@ -9,6 +9,7 @@
 #include "analysis/races.hpp"
 #include "analysis/waste.hpp"
 #include "execution/schedule_order.hpp"
+#include "isa/iterations.hpp"
 
 namespace kpu::analysis {
 namespace {
@@ -79,6 +80,22 @@ Finding carries_too_much(const BoundProgram& program, uint32_t loop) {
     return finding;
 }
 
+FindingOrigin origin_of(const Finding& finding, const BoundProgram& program) {
+    FindingOrigin origin;
+    const FindingKind kind = finding.kind;
+    origin.kind = name_of(kind);
+    const bool race = kind == FindingKind::raw || kind == FindingKind::war || kind == FindingKind::waw;
+    const bool of_all = kind == FindingKind::unused_buffer || kind == FindingKind::token_limit;
+    if (!of_all && finding.statement < program.statements.size()) {
+        origin.side = side_of(program, finding.statement, finding.loops);
+        if (race || finding.other_statement != finding.statement)
+            origin.other = side_of(program, finding.other_statement, finding.other_loops);
+    }
+    if (finding.buffer < program.buffers.size()) origin.buffer = program.buffers[finding.buffer].name;
+    if (race || kind == FindingKind::uninitialised) origin.bytes = {finding.first, finding.last};
+    return origin;
+}
+
 }  // namespace
 
 std::string_view name_of(FindingKind kind) {
@@ -120,6 +137,7 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
             "not proved: the loops of the schedule have {} tasks in their text, and the order of more than "
             "{} is not followed. Fix: write the repetition as loops.",
             tasks, Order::max_tasks);
+        finding.statement = UINT32_MAX;  // about none of them
         report.findings.push_back(std::move(finding));
         return report;
     }
@@ -152,16 +170,20 @@ SourcePos place_of(const Finding& finding, const BoundProgram& program) {
     return {file, 0, 0};
 }
 
+FindingSide side_of(const BoundProgram& program, uint32_t statement, const LoopValues& loops) {
+    FindingSide side;
+    if (statement < program.positions.size()) side.pos = program.positions[statement];
+    side.pos.statement = statement;
+    const BoundStatement& bound = program.statements[statement];
+    if (bound.kind == BoundStatement::Kind::task) side.task = program.tasks[bound.index].name;
+    side.iteration = iteration_of(program, statement, loops);
+    return side;
+}
+
 void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics,
             FindingOrigins* origins) {
     for (const Finding& finding : report.findings) {
-        if (origins != nullptr) {
-            FindingOrigin& origin = (*origins)[diagnostics.all().size()];
-            origin.kind = name_of(finding.kind);
-            if (finding.other_statement != finding.statement &&
-                finding.other_statement < program.positions.size())
-                origin.related.push_back(program.positions[finding.other_statement]);
-        }
+        if (origins != nullptr) (*origins)[diagnostics.all().size()] = origin_of(finding, program);
         diagnostics.add({finding.severity, finding.message, place_of(finding, program), finding.notes});
     }
     if (report.unlisted > 0) {

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/diagnostics.hpp"
@@ -90,10 +92,20 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
 /// Where a finding stands: its statement, or the declaration of its buffer.
 SourcePos place_of(const Finding& finding, const BoundProgram& program);
 
+/// A task (loop, wait) that a finding is about, in the iteration of the first instance found.
+struct FindingSide {
+    SourcePos pos;                                           ///< with its statement
+    std::string task;                                        ///< its name; empty of what is no task
+    std::vector<std::pair<std::string, int64_t>> iteration;  ///< variables of the loops around it
+};
+FindingSide side_of(const BoundProgram& program, uint32_t statement, const LoopValues& loops);
+
 /// What a diagnostic does not say of the finding that it came from.
 struct FindingOrigin {
-    std::string kind;                ///< raw, war, ...
-    std::vector<SourcePos> related;  ///< other places that it is about
+    std::string kind;  ///< raw, war, ...
+    std::optional<FindingSide> side, other;
+    std::string buffer;                                  ///< empty: about none
+    std::optional<std::pair<uint64_t, uint64_t>> bytes;  ///< from the buffer's base, both inclusive
 };
 /// By position in Diagnostics::all().
 using FindingOrigins = std::map<size_t, FindingOrigin>;

@@ -55,10 +55,10 @@ Controller::Impl::Impl(const BoundProgram& program, const ControlOptions& option
     for (const BoundTask& task : program.tasks) {
         const int engine = task.engine >= 0 ? task.engine : task.token_engine;
         if (engine < 0 || static_cast<uint32_t>(engine) >= options.num_engines) {
-            throw UserError(
-                fmt::format("task `{}` belongs to engine {}, but the device has {} engine(s). Fix: use "
-                            "an engine below {}.",
-                            task.name, engine, options.num_engines, options.num_engines));
+            throw UserError(fmt::format(
+                "task `{}`{} belongs to engine {}, but the device has {} engine(s). Fix: use "
+                "an engine below {}.",
+                task.name, place_text(program, task), engine, options.num_engines, options.num_engines));
         }
     }
 }

@@ -7,6 +7,7 @@
 
 #include "base/diagnostics.hpp"
 #include "isa/footprint_runs.hpp"
+#include "isa/iterations.hpp"
 #include "isa/reach.hpp"
 #include "values/kernel/task.hpp"
 
@@ -118,8 +119,9 @@ void DataPath::task_started(const TaskInstance& instance, values::MemoryMap* thr
         if (history_) find_races(*task);
         if (history_ && history_->full()) {
             history_.reset();
-            log_.limit(fmt::format("from task `{}` on regions touch more than {} runs of bytes",
-                                   instance.task->name, RaceHistory::max_pieces / 3));
+            log_.limit(fmt::format("from task `{}`{} on regions touch more than {} runs of bytes",
+                                   instance.task->name, place_text(program_, *instance.task),
+                                   RaceHistory::max_pieces / 3));
         }
         for (const Operand& input : task->inputs) check_written(*task, input);
     }

@@ -8,8 +8,10 @@
 namespace kpu::execution {
 namespace {
 
-std::string place_of(const SourcePos& pos) {
-    return pos.line == 0 ? std::string("a task without a place") : fmt::format("{}:{}", pos.line, pos.column);
+/// "7:1", of another file than `named` "net.py:7:1".
+std::string place_of(const SourcePos& pos, const std::string& named) {
+    if (pos.line == 0) return "a task without a place";
+    return fmt::format("{}{}:{}", pos.file == named ? "" : pos.file + ":", pos.line, pos.column);
 }
 
 std::string buffer_of(const HazardFinding& finding) {
@@ -45,11 +47,12 @@ std::string to_string(const HazardLog& log, const HazardCause& cause) {
     std::string text = to_string(first);
     const size_t others = cause.findings.size() - 1;
     if (others == 0) return text;
+    const std::string& file = first.pos.file;  // stands in what was said of the first
     std::vector<std::string> pairs;
     for (size_t i = 1; i <= std::min(others, most); ++i) {
         const HazardFinding& finding = findings[cause.findings[i]];
-        std::string pair = fmt::format("{} {}", name_of(finding.kind), place_of(finding.pos));
-        if (!finding.other_task.empty()) pair += " and " + place_of(finding.other_pos);
+        std::string pair = fmt::format("{} {}", name_of(finding.kind), place_of(finding.pos, file));
+        if (!finding.other_task.empty()) pair += " and " + place_of(finding.other_pos, file);
         pairs.push_back(std::move(pair));
     }
     if (others > most) pairs.push_back(fmt::format("{} more", others - most));
@@ -71,7 +74,8 @@ std::string summary(const HazardLog& log) {
     text += fmt::format(" in {}", buffer_of(first));
     if (causes > 1) text += fmt::format(" and {} more", causes - 1);
     if (first.pos.line == 0 && !first.statements.empty()) text += ", first: " + first.statements;
-    if (first.pos.line > 0) text += fmt::format(", first at {}:{}", first.pos.file, place_of(first.pos));
+    if (first.pos.line > 0)
+        text += fmt::format(", first at {}:{}", first.pos.file, place_of(first.pos, first.pos.file));
     return text + (log.benign() == log.count() ? ": this time the same bytes were there already"
                                                : ": results may be wrong");
 }

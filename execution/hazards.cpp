@@ -107,8 +107,12 @@ size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const Hazard
     if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
     if (other && other_statement < program.positions.size())
         finding.other_pos = program.positions[other_statement];
+    finding.loops = task.loops;
     finding.task = statement_text(program, task.statement, task.loops);
-    if (other) finding.other_task = statement_text(program, other->statement, other->loops);
+    if (other) {
+        finding.other_loops = other->loops;
+        finding.other_task = statement_text(program, other->statement, other->loops);
+    }
     finding.buffer = buffer.name;
     finding.level = region.level;
     finding.engine = region.engine;
@@ -142,6 +146,7 @@ void HazardLog::add_kernel(const BoundProgram& program, const HazardSide& task,
     finding.kind = HazardKind::kernel;
     finding.statement = finding.other_statement = task.statement;
     if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
+    finding.loops = task.loops;
     finding.task = statement_text(program, task.statement, task.loops);
     finding.buffer = code.buffers[race.buffer].name;
     finding.level = level_of(program, bound, race.buffer);

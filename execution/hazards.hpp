@@ -35,6 +35,7 @@ struct HazardFinding {
     uint32_t statement = 0;  ///< of the task that started later, or of the only one
     uint32_t other_statement =
         0;  ///< of the task that started before; equal to `statement` when there is no other
+    LoopValues loops, other_loops;
     SourcePos pos, other_pos;      ///< line 0: the program carries no positions
     std::string task, other_task;  ///< "task `tA` (i=3) at gemm.nem:21:7"; other empty when there is no other
     std::string buffer;

@@ -1,4 +1,6 @@
 // The explanation as one page of HTML: page.html with the data of the run in it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -104,6 +106,13 @@ class Page {
         }
     }
 
+    /// Name of a task, with the source that it was made of.
+    size_t label(uint32_t task) {
+        const std::string place = graph_.place_of(task);
+        return labels_(place.empty() ? graph_.label(task)
+                                     : fmt::format("{} at {}", graph_.label(task), place));
+    }
+
     json rows() {
         json out = json::array();
         for (size_t u = 0; u < graph_.info().units.size(); ++u) {
@@ -116,7 +125,7 @@ class Page {
             for (const UnitState& state : thinned(states, graph_.total())) {
                 if (is_idle(state.cause)) continue;
                 row["states"].push_back(
-                    {state.from, state.to, static_cast<int>(state.cause), labels_(graph_.label(state.task))});
+                    {state.from, state.to, static_cast<int>(state.cause), label(state.task)});
             }
             out.push_back(std::move(row));
         }
@@ -141,7 +150,7 @@ class Page {
                 segments.begin() + static_cast<std::ptrdiff_t>(last + 1),
                 [](const PathSegment& a, const PathSegment& b) { return a.to - a.from < b.to - b.from; });
             out.push_back({segments[i].from, segments[last].to, static_cast<int>(mostly(*longest)),
-                           labels_(graph_.label(longest->task)), labels_(graph_.unit_name(longest->unit)),
+                           label(longest->task), labels_(graph_.unit_name(longest->unit)),
                            labels_(reason_of(graph_, *longest))});
         }
         return out;

@@ -62,6 +62,17 @@ class Json {
         return index < graph_.info().statements.size() ? graph_.info().statements[index].name : "";
     }
 
+    /// The source that a statement was made of, where the program says so.
+    json placed(json row, uint32_t index) const {
+        if (graph_.place(index).empty()) return row;
+        const traces::RunInfo::Statement& at = graph_.info().statements[index];
+        row["place"] = {{"file", at.file}, {"line", at.line}, {"column", at.column}};
+        return row;
+    }
+    json placed_task(json row, uint32_t task) const {
+        return task == no_task ? row : placed(std::move(row), graph_.tasks()[task].statement);
+    }
+
     json operations() const {
         json out = json::array();
         for (const OpTerms& op : explanation_.ops) {
@@ -103,10 +114,11 @@ class Json {
 
     json formula(const WorkTerm& term) const {
         const traces::TaskWork& work = graph_.info().works[term.work];
-        json out{{"statement", statement(term.statement)},
-                 {"count", term.count},
-                 {"work", work.work},
-                 {"peak_per_cycle", double(work.peak_q16) / 65536}};
+        json out = placed({{"statement", statement(term.statement)},
+                           {"count", term.count},
+                           {"work", work.work},
+                           {"peak_per_cycle", double(work.peak_q16) / 65536}},
+                          term.statement);
         if (!work.mover) {
             out["first_operand"] = work.lead;
             out["fill"] = work.fill;
@@ -136,11 +148,12 @@ class Json {
     json shares() const {
         json out = json::array();
         for (const PathShare& share : explanation_.shares) {
-            out.push_back({{"what", share.what},
-                           {"cause", traces::full_name_of(share.cause)},
-                           {"cycles", share.cycles},
-                           {"statement", statement(share.statement)},
-                           {"unit", graph_.unit_name(share.unit)}});
+            out.push_back(placed({{"what", share.what},
+                                  {"cause", traces::full_name_of(share.cause)},
+                                  {"cycles", share.cycles},
+                                  {"statement", statement(share.statement)},
+                                  {"unit", graph_.unit_name(share.unit)}},
+                                 share.statement));
         }
         return out;
     }
@@ -148,14 +161,15 @@ class Json {
     json segments() const {
         json out = json::array();
         for (const PathSegment& segment : explanation_.path.segments()) {
-            out.push_back({{"from", segment.from},
-                           {"to", segment.to},
-                           {"kind", name_of(segment.kind)},
-                           {"task", graph_.label(segment.task)},
-                           {"unit", graph_.unit_name(segment.unit)},
-                           {"because", explain::name_of(segment.because)},
-                           {"because_task", graph_.label(segment.because_task)},
-                           {"causes", to_json(segment.causes)}});
+            out.push_back(placed_task({{"from", segment.from},
+                                       {"to", segment.to},
+                                       {"kind", name_of(segment.kind)},
+                                       {"task", graph_.label(segment.task)},
+                                       {"unit", graph_.unit_name(segment.unit)},
+                                       {"because", explain::name_of(segment.because)},
+                                       {"because_task", graph_.label(segment.because_task)},
+                                       {"causes", to_json(segment.causes)}},
+                                      segment.task));
         }
         return out;
     }
@@ -165,9 +179,10 @@ class Json {
         for (uint32_t t = 0; t < graph_.tasks().size(); ++t) {
             const TaskRun& task = graph_.tasks()[t];
             if (!task.begun() || explanation_.path.slack()[t] == 0) continue;
-            out.push_back({{"task", graph_.label(t)},
-                           {"unit", graph_.unit_name(task.unit)},
-                           {"cycles", explanation_.path.slack()[t]}});
+            out.push_back(placed_task({{"task", graph_.label(t)},
+                                       {"unit", graph_.unit_name(task.unit)},
+                                       {"cycles", explanation_.path.slack()[t]}},
+                                      t));
         }
         return out;
     }

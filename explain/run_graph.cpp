@@ -170,6 +170,14 @@ uint32_t RunGraph::before(const std::vector<uint32_t>& list, const std::vector<T
     return at == list.begin() || at == list.end() ? no_task : *(at - 1);
 }
 
+std::string RunGraph::place(uint32_t statement) const {
+    return info().carries_places ? info().place_of(statement) : std::string();
+}
+
+std::string RunGraph::place_of(uint32_t task) const {
+    return task == no_task ? std::string() : place(tasks_[task].statement);
+}
+
 std::string RunGraph::label(uint32_t task) const { return task == no_task ? "-" : names_.label(task); }
 
 const std::string& RunGraph::unit_name(uint16_t unit) const {

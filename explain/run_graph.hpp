@@ -66,6 +66,10 @@ class RunGraph {
 
     /// "name[i=3]" of a task; "-" for none.
     std::string label(uint32_t task) const;
+    /// "net.py:7" of a statement whose program carries places; else empty.
+    std::string place(uint32_t statement) const;
+    /// The same of a task.
+    std::string place_of(uint32_t task) const;
     const std::string& unit_name(uint16_t unit) const;
     const traces::TaskWork* work_of(const TaskRun& task) const {
         return task.work == traces::no_task ? nullptr : &info().works[task.work];

@@ -25,6 +25,7 @@ class TaskText : private TextLines {
     std::string text() {
         line("{} ({}) in {} on {}", graph_.label(serial_), graph_.info().op_name(task_.op),
              graph_.info().program, graph_.info().platform);
+        if (const std::string place = graph_.place_of(serial_); !place.empty()) line("  made of  {}", place);
         line("  issued   {:>12}  {}", time_of(task_.issue), issue_reason());
         line("  ready    {:>12}  {}", time_of(task_.ready), ready_reason());
         line("  begins   {:>12}  {}", time_of(task_.begin), begin_reason());

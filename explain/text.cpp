@@ -59,7 +59,13 @@ class Text : private TextLines {
         return op.op < graph_.info().ops.size() ? graph_.info().ops[op.op].type : "no operation";
     }
     std::string statement(uint32_t index) const {
-        return index < graph_.info().statements.size() ? graph_.info().statements[index].name : "-";
+        if (index >= graph_.info().statements.size()) return "-";
+        return placed(graph_.info().statements[index].name, graph_.place(index));
+    }
+
+    /// "g (net.py:7)"
+    static std::string placed(const std::string& name, const std::string& place) {
+        return place.empty() ? name : fmt::format("{} ({})", name, place);
     }
 
     void incomplete() {
@@ -255,7 +261,7 @@ class Text : private TextLines {
     }
 
     std::string task_of(const PathSegment& segment) const {
-        const std::string task = graph_.label(segment.task);
+        const std::string task = placed(graph_.label(segment.task), graph_.place_of(segment.task));
         return segment.kind == PathSegment::Kind::dispatch ? "dispatch " + task : task;
     }
 

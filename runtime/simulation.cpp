@@ -95,9 +95,9 @@ void refuse_unknown_time(const BoundProgram& program) {
         if (!task.launches()) continue;
         if (const auto statement = kernel::first_data_dependence(*task.launch->code))
             throw UserError(fmt::format(
-                "task `{}`: {} depends on data, so its time is not known without values. Fix: run "
+                "task `{}`{}: {} depends on data, so its time is not known without values. Fix: run "
                 "with --mode values+timing.",
-                task.name, task.launch->code->where(*statement)));
+                task.name, place_text(program, task), task.launch->code->where(*statement)));
     }
 }
 

@@ -201,6 +201,7 @@ RunInfo info_from(const json& in) {
     info.end_ps = in_range<Picoseconds>(in.at("end_ps"), 0, 9e18, "end_ps");
     in.at("complete").get_to(info.complete);
     info.accesses = in.value("accesses", false);
+    info.carries_places = in.value("carries_places", false);
     info.bin_ns = in_range<double>(in.at("bin_ns"), 1e-3, max_bin_ns, "bin_ns");
     info.dram_burst_bytes = in_range<uint32_t>(in.at("dram_burst_bytes"), 0, UINT32_MAX, "dram_burst_bytes");
     info.dram_interleave_bytes = in_range<uint32_t>(in.value("dram_interleave_bytes", json(0)), 0, UINT32_MAX,
@@ -246,10 +247,16 @@ std::string_view RunInfo::op_name(uint32_t op) const {
     return op < ops.size() ? std::string_view(ops[op].id) : background_name;
 }
 
+std::string RunInfo::place_of(uint32_t statement) const {
+    if (statement >= statements.size() || statements[statement].line == 0) return {};
+    return fmt::format("{}:{}", statements[statement].file, statements[statement].line);
+}
+
 RunInfo describe(const BoundProgram& program) {
     TaskNames names(program);
     RunInfo info;
     info.program = program.name;
+    info.carries_places = program.carries_places;
     for (const BoundOp& op : program.ops) {
         info.ops.push_back({op.id, op.type, op.estimated_cycles, op.estimated_energy_pj});
     }
@@ -325,6 +332,7 @@ std::string to_json(const RunInfo& info) {
         if (!row.stage.empty()) out["statements"].back()["stage"] = row.stage;
     }
     for (const TaskWork& work : info.works) out["works"].push_back(to_json_value(work));
+    if (info.carries_places) out["carries_places"] = true;
     try {
         return exact_json_text(out);
     } catch (const UserError& error) {

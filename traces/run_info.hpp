@@ -42,6 +42,7 @@ struct RunInfo {
     Picoseconds end_ps = 0;   ///< last completion
     bool complete = true;
     bool accesses = false;        ///< the recording has access records
+    bool carries_places = false;  ///< files and lines of statements are those that the program carries
     std::vector<UnitInfo> units;  ///< unit id = index
     std::vector<Op> ops;
     std::vector<Statement> statements;
@@ -59,6 +60,8 @@ struct RunInfo {
     Picoseconds bin_ps() const;                                       ///< at least 1
     Picoseconds from() const { return std::min(view.from, end_ps); }  ///< of what traces show
     Picoseconds to() const { return std::min(view.to, end_ps); }
+    /// "net.py:7" of a statement; empty when its line is unknown.
+    std::string place_of(uint32_t statement) const;
     /// Name of an operation; background_name for background_op.
     std::string_view op_name(uint32_t op) const;
 };

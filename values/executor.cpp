@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/diagnostics.hpp"
+#include "isa/iterations.hpp"
 #include "isa/kernel/flow.hpp"
 #include "values/compute.hpp"
 #include "values/kernel/task.hpp"
@@ -165,26 +166,28 @@ void Executor::note_launch(const BoundTask& task, const kernel::LaunchResult& re
         Outside& known = outside_[{task.name, access.statement, access.buffer, access.what}];
         if (known.count == 0)
             known.text =
-                fmt::format("task `{}`, {}: {} outside buffer `{}`, first at {} {}", task.name,
-                            code.where(access.statement), access.what, code.buffers[access.buffer].name,
+                fmt::format("task `{}`{}, {}: {} outside buffer `{}`, first at {} {}", task.name,
+                            place_text(program_, task), code.where(access.statement), access.what,
+                            code.buffers[access.buffer].name,
                             access.what == std::string_view("copy") ? "byte" : "index", access.first_index);
         known.count += access.count;
     }
     for (const uint32_t buffer : result.unwatched)
         outside_.try_emplace(
             {task.name, 0, buffer, "unwatched"},
-            Outside{fmt::format("task `{}`: buffer `{}` of kernel `{}` is too large to look for "
-                                "races in it. Fix: launch it on a smaller part.",
-                                task.name, code.buffers[buffer].name, code.name()),
-                    0});
+            Outside{
+                fmt::format("task `{}`{}: buffer `{}` of kernel `{}` is too large to look for "
+                            "races in it. Fix: launch it on a smaller part.",
+                            task.name, place_text(program_, task), code.buffers[buffer].name, code.name()),
+                0});
     const auto ordered = result.workers > 1 ? kpu::kernel::first_order_dependence(code) : std::nullopt;
     if (ordered)
         outside_.try_emplace(
             {task.name, *ordered, 0, "order"},
             Outside{
-                fmt::format("task `{}`, {}: the outcome of the atomic depends on the order of workgroups, "
+                fmt::format("task `{}`{}, {}: the outcome of the atomic depends on the order of workgroups, "
                             "which ran on {} units. Fix: use results that do not depend on it, or one unit.",
-                            task.name, code.where(*ordered), result.workers),
+                            task.name, place_text(program_, task), code.where(*ordered), result.workers),
                 0});
 }
 

@@ -187,10 +187,15 @@ void print_hazards(const runtime::Simulation& simulation, bool allowed, bool qui
 void write_hazards(const std::string& path, const runtime::Simulation& simulation) {
     Diagnostics diagnostics;
     analysis::FindingOrigins origins;
+    const BoundProgram& program = simulation.program();
     for (const execution::HazardFinding& finding : simulation.hazards().findings()) {
         analysis::FindingOrigin& origin = origins[diagnostics.all().size()];
         origin.kind = name_of(finding.kind);
-        if (finding.other_pos.line > 0) origin.related.push_back(finding.other_pos);
+        origin.side = analysis::side_of(program, finding.statement, finding.loops);
+        if (!finding.other_task.empty())
+            origin.other = analysis::side_of(program, finding.other_statement, finding.other_loops);
+        origin.buffer = finding.buffer;
+        origin.bytes = {finding.first, finding.last};
         const bool benign = finding.benign == finding.count;
         diagnostics.add({benign ? Severity::info : Severity::warning, to_string(finding), finding.pos, {}});
     }

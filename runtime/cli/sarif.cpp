@@ -1,4 +1,6 @@
 // Findings as JSON, and as SARIF 2.1.0 (OASIS), which code hosts and editors show beside the lines concerned.
+#include <fmt/format.h>
+
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -16,7 +18,10 @@ constexpr const char* schema =
 
 analysis::FindingOrigin origin_of(const analysis::FindingOrigins& origins, size_t i) {
     const auto it = origins.find(i);
-    return it == origins.end() ? analysis::FindingOrigin{verifier_rule, {}} : it->second;
+    if (it != origins.end()) return it->second;
+    analysis::FindingOrigin origin;
+    origin.kind = verifier_rule;
+    return origin;
 }
 
 std::string meaning(const std::string& rule) {
@@ -57,6 +62,39 @@ Json location_of(const SourcePos& pos) {
     return {{"physicalLocation", place}};
 }
 
+/// The place of a finding: of what it is about, or of the statement that the verifier refused.
+analysis::FindingSide side_of(const Diagnostic& item, const analysis::FindingOrigin& origin) {
+    if (origin.side) return *origin.side;
+    analysis::FindingSide side;
+    side.pos = item.pos;
+    if (origin.kind != verifier_rule) side.pos.statement = SourcePos::no_statement;
+    return side;
+}
+
+Json location_of(const SourcePos& pos, const analysis::FindingSide& side) {
+    Json location = pos.file.empty() ? Json::object() : location_of(pos);
+    if (side.pos.statement == SourcePos::no_statement) return location;
+    const std::string path = fmt::format("statement[{}]", side.pos.statement);
+    location["logicalLocations"] = Json::array({{{"name", side.task.empty() ? path : side.task},
+                                                 {"fullyQualifiedName", path},
+                                                 {"kind", side.task.empty() ? "statement" : "task"}}});
+    return location;
+}
+
+void add_fields(const analysis::FindingSide& side, Json& to) {
+    if (side.pos.statement != SourcePos::no_statement) to["statement"] = side.pos.statement;
+    if (!side.task.empty()) to["task"] = side.task;
+    for (const auto& [variable, value] : side.iteration) to["iteration"][variable] = value;
+}
+
+/// What the message says of the first instance found, field by field.
+void add_fields(const Diagnostic& item, const analysis::FindingOrigin& origin, Json& to) {
+    add_fields(side_of(item, origin), to);
+    if (!origin.buffer.empty()) to["buffer"] = origin.buffer;
+    if (origin.bytes) to["bytes"] = {{"first", origin.bytes->first}, {"last", origin.bytes->second}};
+    if (origin.other) add_fields(*origin.other, to["other"]);
+}
+
 }  // namespace
 
 std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins) {
@@ -66,8 +104,10 @@ std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOri
         const Diagnostic& item = diagnostics.all()[i];
         const analysis::FindingOrigin origin = origin_of(origins, i);
         auto related = Json::array();
-        for (const SourcePos& pos : origin.related)
+        if (origin.other && origin.other->pos.line > 0) {
+            const SourcePos& pos = origin.other->pos;
             related.push_back({{"file", pos.file}, {"line", pos.line}, {"column", pos.column}});
+        }
         list.push_back({{"file", item.pos.file},
                         {"line", item.pos.line},
                         {"column", item.pos.column},
@@ -76,6 +116,7 @@ std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOri
                         {"message", item.message},
                         {"notes", item.notes},
                         {"related", related}});
+        add_fields(item, origin, list.back());
     }
     const Json document = {{"schema", 1},
                            {"errors", diagnostics.error_count()},
@@ -103,12 +144,12 @@ std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOr
                        {"ruleIndex", index.at(origin.kind)},
                        {"level", levels[static_cast<size_t>(item.severity)]},
                        {"message", {{"text", text}}}};
-        if (!item.pos.file.empty()) result["locations"] = Json::array({location_of(item.pos)});
-        if (!origin.related.empty()) {
-            auto related = Json::array();
-            for (const SourcePos& pos : origin.related) related.push_back(location_of(pos));
-            result["relatedLocations"] = related;
-        }
+        if (Json location = location_of(item.pos, side_of(item, origin)); !location.empty())
+            result["locations"] = Json::array({location});
+        if (origin.other)
+            result["relatedLocations"] = Json::array({location_of(origin.other->pos, *origin.other)});
+        if (Json fields = Json::object(); add_fields(item, origin, fields), !fields.empty())
+            result["properties"] = fields;
         results.push_back(result);
     }
     const Json driver = {{"name", "kpusim"}, {"version", KPUSIM_VERSION}, {"rules", rules}};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "explain/run_graph.hpp"
@@ -27,9 +28,18 @@ BoundProgram program_of(const traces::RunResults& run) {
                      platforms::agnostic_limits());
 }
 
-std::vector<Operation> operations_of(const traces::RunInfo& info) {
+/// The place of an operation is that of its first statement.
+std::vector<Operation> operations_of(const explain::RunGraph& graph) {
     std::vector<Operation> operations;
-    for (const traces::RunInfo::Op& op : info.ops) operations.push_back({op.id, {}});
+    for (const traces::RunInfo::Op& op : graph.info().ops) operations.push_back({op.id, {}});
+    if (!graph.info().carries_places) return operations;
+    std::vector<uint32_t> first(operations.size(), traces::no_task);
+    for (const explain::TaskRun& task : graph.tasks()) {
+        if (task.op < first.size()) first[task.op] = std::min(first[task.op], task.statement);
+    }
+    for (size_t op = 0; op < operations.size(); ++op) {
+        if (first[op] != traces::no_task) operations[op].place = graph.place(first[op]);
+    }
     return operations;
 }
 
@@ -40,8 +50,8 @@ void compare_paths(const traces::DiffSide& a, const traces::DiffSide& b, Differe
     }
     try {
         const explain::RunGraph graph_a(*a.events, a.run.path), graph_b(*b.events, b.run.path);
-        difference.path = path_change(
-            graph_a, graph_b, match_operations(operations_of(a.events->info), operations_of(b.events->info)));
+        difference.path =
+            path_change(graph_a, graph_b, match_operations(operations_of(graph_a), operations_of(graph_b)));
     } catch (const UserError& error) {
         difference.no_path = error.what();
     }

@@ -66,6 +66,12 @@ class Schedule {
     std::vector<Operation> operations() const {
         std::vector<Operation> operations;
         for (const BoundOp& op : program_.ops) operations.push_back({op.id, {}});
+        if (!program_.carries_places) return operations;
+        for (const Task& task : tasks_) {  // the place of an operation is that of its first task
+            std::string& place = operations[task.bound->op].place;
+            const SourcePos& pos = program_.positions[task.statement];
+            if (place.empty() && pos.line != 0) place = fmt::format("{}:{}", pos.file, pos.line);
+        }
         return operations;
     }
     /// Of a statement, in the text; 0: unknown.

@@ -2,7 +2,8 @@
 // checker says of them, and what their schedules really do. Prints a table; fails when a mutant whose result
 // depends on the schedule is not flagged, or a correct program is. Mutants that give one other result in
 // every schedule are programs in order that compute something else (the next tile of an input, say); they are
-// counted apart.
+// counted apart. Each mutant also goes through a container with places, as another compiler would give it: every
+// finding must then be at the line of the statement that it is about.
 //
 // usage: schedule_mutations [RANDOM_PROGRAMS [SCHEDULES]]      (200 programs, 24 schedules of each mutant)
 #include <fmt/format.h>
@@ -14,10 +15,12 @@
 #include "analysis/schedule_check.hpp"
 #include "compiler/device_directive.hpp"
 #include "compiler/front_ends.hpp"
+#include "isa/container.hpp"
 #include "isa/verify.hpp"
 #include "platforms/library.hpp"
 #include "runtime/simulation.hpp"
 #include "tests/analysis/mutants.hpp"
+#include "tests/isa/places.hpp"
 #include "tests/model/random_program.hpp"
 
 namespace kpu::analysis {
@@ -60,6 +63,7 @@ class Proof {
             Tally& tally = tallies_[static_cast<size_t>(mutant.mutation)];
             ++tally.mutants;
             const bool caught = flagged(mutant.module, platform, errors);
+            check_places(name + ", " + mutant.what, *mutant.module, platform);
             const Effect effect = effect_of(mutant.module, platform, expected);
             ++tally.seen[static_cast<size_t>(effect)];
             tally.flagged[static_cast<size_t>(effect)] += caught;
@@ -85,7 +89,9 @@ class Proof {
             varying == 0 ? 0.0 : 100.0 * static_cast<double>(caught) / static_cast<double>(varying);
         fmt::print("\ndetection {:.2f} %, false alarms on correct programs {:.2f} %\n", rate,
                    100.0 * static_cast<double>(false_alarms_) / static_cast<double>(originals_));
-        return varying > 0 && caught == varying && false_alarms_ == 0;
+        fmt::print("{} findings about statements of programs with places, {} at another line\n", placed_,
+                   misplaced_);
+        return varying > 0 && caught == varying && false_alarms_ == 0 && placed_ > 0 && misplaced_ == 0;
     }
 
   private:
@@ -105,6 +111,49 @@ class Proof {
         if (found == report.findings.end()) return false;
         first_ = found->message;
         return true;
+    }
+
+    static bool is_about_all(FindingKind kind) {
+        return kind == FindingKind::unused_buffer || kind == FindingKind::token_limit;
+    }
+
+    /// The findings of the same program from a container with places: the same, at the emitter's lines.
+    void check_places(const std::string& name, const Module& module, const platforms::Platform& platform) {
+        const DeviceLimits limits = platforms::limits_of(platform);
+        const std::vector<Finding> expected =
+            check_schedule(kpu::bind(std::make_shared<Module>(module), {}, limits), limits).findings;
+        Module placed(module);
+        kpu::test::add_places(placed.program);
+        const auto read =
+            std::make_shared<Module>(parse_container(serialize_container(placed), "mutant.kpu"));
+        const BoundProgram program = kpu::bind(read, {}, limits);
+        Diagnostics found;
+        FindingOrigins origins;
+        const ScheduleReport report = check_schedule(program, limits);
+        add_to(report, program, found, &origins);
+        bool same = report.findings.size() == expected.size();
+        for (size_t i = 0; same && i < expected.size(); ++i) {
+            const Finding &before = expected[i], &after = report.findings[i];
+            same = before.kind == after.kind && before.statement == after.statement &&
+                   before.other_statement == after.other_statement && before.buffer == after.buffer &&
+                   before.first == after.first && before.last == after.last;
+            if (!same || is_about_all(before.kind)) continue;
+            ++placed_;
+            const FindingOrigin& origin = origins.at(i);
+            const auto at = [](const SourcePos& pos, uint32_t statement) {
+                return kpu::test::same_place(pos, kpu::test::emitter_pos(statement));
+            };
+            const bool right = at(found.all()[i].pos, before.statement) && origin.side &&
+                               at(origin.side->pos, before.statement) &&
+                               (before.other_statement == before.statement ||
+                                (origin.other && at(origin.other->pos, before.other_statement)));
+            if (right) continue;
+            ++misplaced_;
+            fmt::print("misplaced: {}: {}\n", name, to_string(found.all()[i]));
+        }
+        if (same) return;
+        ++misplaced_;
+        fmt::print("other findings with places than without: {}\n", name);
     }
 
     Outputs run(const std::shared_ptr<const Module>& module, const platforms::Platform& platform,
@@ -133,7 +182,7 @@ class Proof {
     }
 
     const uint64_t schedules_;
-    uint64_t originals_ = 0, false_alarms_ = 0;
+    uint64_t originals_ = 0, false_alarms_ = 0, placed_ = 0, misplaced_ = 0;
     std::array<Tally, test::mutation_count> tallies_;
     std::string first_;
 };

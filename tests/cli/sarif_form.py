@@ -21,6 +21,8 @@ CLASS_OF = {
     "results": "Result",
     "locations": "Location",
     "relatedLocations": "Location",
+    "logicalLocations": "LogicalLocation",
+    "properties": "PropertyBag",
 }
 
 
@@ -31,5 +33,7 @@ def build(name: str, value: object) -> object:
     if not isinstance(value, dict):
         return value
     cls = CLASSES[CLASS_OF.get(name, name[0].upper() + name[1:])]
+    if cls is sarif_om.PropertyBag:  # of any names
+        return cls()
     known = {field.metadata["schema_property_name"]: field.name for field in attr.fields(cls)}
     return cls(**{known[key].lstrip("_"): build(key, item) for key, item in value.items()})

@@ -420,6 +420,20 @@ class PerfettoTest(TraceTest):
             if statement["loops"]:
                 self.assertTrue(row.arguments["iteration"].startswith(statement["loops"][0] + "="))
 
+    def test_places_that_the_program_carries(self) -> None:
+        """Tasks of a container with places have the line of the compiler that made it."""
+        text = GEMM.read_text()
+        first = next(line for line in text.splitlines() if ".async(" in line)
+        head = '#! program {"source_file": ["net.py"]}\n#! place {"line": 77, "column": 5}\n'
+        source, program = self.work / "placed.nem", self.work / "placed.kpu"
+        source.write_text(head + text.replace(first, '#! {"place": 0}\n' + first, 1))
+        kpusim("asm", source, "-I", GEMM.parent, "-o", program)
+        path = self.work / "placed"
+        ran = kpusim("run", program, "--fill", "zeros", "--quiet", "--perfetto", path)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        places = {row.arguments["place"] for row in Perfetto(path).slices if "place" in row.arguments}
+        self.assertEqual(places, {"net.py:77"})
+
     def test_slices_do_not_overlap(self) -> None:
         """Slices of a track follow each other, so overlapping tasks have tracks of their own."""
         path = self.work / "digits"

@@ -69,7 +69,7 @@ class Run {
         const uint32_t statement = statement_[serial];
         if (statement >= recording_.info.statements.size()) return "";
         const RunInfo::Statement& row = recording_.info.statements[statement];
-        return row.line == 0 ? row.file : fmt::format("{}:{}", row.file, row.line);
+        return row.line == 0 ? row.file : recording_.info.place_of(statement);
     }
     /// Cycles by cause of the task's unit, from when the task was ready or began until it began or ended.
     std::map<Cause, Cycles> causes(uint32_t serial, Step step) const {

@@ -140,9 +140,7 @@ class PerfettoWriter {
             const RunInfo::Statement& row = info_.statements[i];
             const std::string name = row.profile.empty() ? row.name : row.name + "@" + row.profile;
             if (!name.empty()) interned(data, field::event_names, statement_name(i), name);
-            if (row.line > 0)
-                interned(data, field::annotation_strings, place_string(i),
-                         fmt::format("{}:{}", row.file, row.line));
+            if (row.line > 0) interned(data, field::annotation_strings, place_string(i), info_.place_of(i));
         }
         interned(data, field::event_names, statement_name(static_cast<uint32_t>(info_.statements.size())),
                  "task");

@@ -7,8 +7,8 @@
 namespace kpu::values::fast {
 namespace {
 
-constexpr int64_t k_block = 256;   // a panel's block stays in the first-level cache
-constexpr int64_t row_block = 96;  // rows whose accumulators are kept at a time
+constexpr int64_t depth_block = 256;  // a panel's block stays in the first-level cache
+constexpr int64_t row_block = 96;     // rows whose accumulators are kept at a time
 
 /// Right operand in panels of `width` columns: [panel][k][width], zero-filled.
 struct Panels {
@@ -45,8 +45,8 @@ const float* addend_row(const Kernels& kernels, Scratch& scratch, const Addend& 
 void accumulate(const Kernels& kernels, int64_t rows, int64_t k, const float* a, int64_t lda,
                 const Panels& panels, int64_t first_k, float* acc) {
     const int64_t ld = panels.columns();
-    for (int64_t start = 0; start < k; start += k_block) {
-        const int64_t depth = std::min(k_block, k - start);
+    for (int64_t start = 0; start < k; start += depth_block) {
+        const int64_t depth = std::min(depth_block, k - start);
         for (int64_t p = 0; p < panels.count; ++p) {
             const float* b = panels.data + (p * panels.k + first_k + start) * panels.width;
             for (int64_t r = 0; r < rows; r += kernels.f32_rows) {
