@@ -114,7 +114,7 @@ class BudgetReader {
                              op));
         fail(
             fmt::format("`operations.{}`: the program has no such operation. Fix: did you mean `{}`? "
-                        "--write-budgets writes a file with those it has",
+                        "`kpusim run PROGRAM --write-budgets FILE` writes those it has",
                         op, nearest_name(op, known_)));
     }
 

@@ -13,9 +13,9 @@
 #include "isa/opcodes.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/supervise.hpp"
+#include "runtime/compare/sides.hpp"
 #include "runtime/debug/debugger.hpp"
 #include "runtime/host_boundary.hpp"
-#include "runtime/compare/sides.hpp"
 #include "runtime/save_run.hpp"
 #include "traces/report.hpp"
 
@@ -480,9 +480,8 @@ void bind_simulation(py::module_& module) {
                const std::shared_ptr<traces::Recording>& events, const std::string& events_advice) {
                 traces::Manifest manifest;
                 for (const auto& [input, digest] : inputs) manifest.inputs.push_back({input, "", digest});
-                traces::DiffSide side = self.with([&](Simulation& s) {
-                    return compare::side_of(s, std::move(manifest), name, events);
-                });
+                traces::DiffSide side = self.with(
+                    [&](Simulation& s) { return compare::side_of(s, std::move(manifest), name, events); });
                 side.events_advice = events_advice;
                 return side;
             },

@@ -85,14 +85,13 @@ Difference difference_of(traces::DiffSide& a, traces::DiffSide& b, const traces:
 
 std::string to_text(const Difference& difference, const traces::DiffSide& a, const traces::DiffSide& b,
                     const traces::DiffOptions& options) {
-    std::string text =
-        traces::to_text(difference.runs, a, b, options) + text_of(difference.schedules, options.top);
+    std::string more = text_of(difference.schedules, options.top);
     if (!difference.no_schedules.empty())
-        text += fmt::format("\nschedules are not compared: {}\n", difference.no_schedules);
+        more += fmt::format("\nschedules are not compared: {}\n", difference.no_schedules);
     if (!difference.no_path.empty())
-        text += fmt::format("\ncritical paths are not compared: {}\n", difference.no_path);
-    if (difference.path) text += text_of(*difference.path, options.top);
-    return text;
+        more += fmt::format("\ncritical paths are not compared: {}\n", difference.no_path);
+    if (difference.path) more += text_of(*difference.path, options.top);
+    return traces::to_text(difference.runs, a, b, options, more);
 }
 
 std::string to_json(const Difference& difference, const traces::DiffSide& a, const traces::DiffSide& b) {

@@ -60,8 +60,8 @@ USES = {
     "runtime/compare": "runtime explain",
     "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug runtime/compare "
     "analysis explain traces/*",
-    "python": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug compiler/onnx analysis "
-    "explain traces/*",
+    "python": "runtime/schedule_engine runtime/trials runtime/what_if runtime/compare runtime/debug "
+    "compiler/onnx analysis explain traces/*",
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
 

@@ -77,8 +77,10 @@ bool is_judged(const std::string& key);
 /// Compares; the first task that differs is looked for where both have events.
 RunDiff compare(const DiffSide& a, const DiffSide& b, const DiffOptions& options);
 
-/// For people; empty when there is no difference.
-std::string to_text(const RunDiff& diff, const DiffSide& a, const DiffSide& b, const DiffOptions& options);
+/// For people; empty when there is no difference. `more`: lines of others, which stand before the program's text, the last
+/// part.
+std::string to_text(const RunDiff& diff, const DiffSide& a, const DiffSide& b, const DiffOptions& options,
+                    std::string_view more = {});
 /// {"schema":1,"equal":...,"parameters":[...],...}: the same as data, every row of every table.
 std::string to_json(const RunDiff& diff, const DiffSide& a, const DiffSide& b);
 

@@ -32,7 +32,7 @@ class TextWriter : private TextLines {
   public:
     TextWriter(const RunDiff& diff, const DiffOptions& options) : diff_(diff), options_(options) {}
 
-    std::string write(const DiffSide& a, const DiffSide& b) {
+    std::string write(const DiffSide& a, const DiffSide& b, std::string_view more) {
         side("A", a);
         side("B", b);
         fields("parameters", diff_.parameters);
@@ -41,6 +41,7 @@ class TextWriter : private TextLines {
         operations();
         places();
         tasks();
+        if (!more.empty()) line("{}", more.substr(0, more.size() - 1));
         program();
         return lines();
     }
@@ -198,8 +199,9 @@ json to_json(const DiffSide& side) {
 
 }  // namespace
 
-std::string to_text(const RunDiff& diff, const DiffSide& a, const DiffSide& b, const DiffOptions& options) {
-    return diff.empty() ? "" : TextWriter(diff, options).write(a, b);
+std::string to_text(const RunDiff& diff, const DiffSide& a, const DiffSide& b, const DiffOptions& options,
+                    std::string_view more) {
+    return diff.empty() ? "" : TextWriter(diff, options).write(a, b, more);
 }
 
 std::string to_json(const RunDiff& diff, const DiffSide& a, const DiffSide& b) {
