@@ -39,9 +39,9 @@ command_packages=(
     python3 python3-numpy
 )
 # What the fast tests need beside it.
-fast_packages=(git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3-venv clang-format)
+fast_packages=(git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3-venv python3-sarif-python-om clang-format)
 # What all tests need beside both: readers and simulators that are not ours, what counts instructions, the Python package.
-test_packages=(gtkwave verilator chromium python3-dev python3-sarif-python-om valgrind)
+test_packages=(gtkwave verilator chromium python3-dev valgrind)
 
 install_packages() { # PACKAGE...
     local missing=() package
