@@ -29,7 +29,9 @@ constexpr uint64_t max_packing = 200;
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 [[noreturn]] void refuse_message(const std::string& origin, const std::string& text) {
-    throw UserError(fmt::format("{}: error: {}", origin, text));
+    Diagnostics found;
+    found.error({origin, 0, 0}, text);
+    throw UserError(std::move(found));
 }
 
 /// Control characters but those that `but` has.

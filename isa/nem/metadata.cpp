@@ -425,20 +425,17 @@ void ProgramReader::check_metadata() {
     if (!next_carried_.empty())
         report(next_carried_.front().name,
                "tokens of earlier iterations, but no task follows. Fix: remove this line");
-    for (const Reference& reference : op_references_) {
-        if (reference.index >= program_.op_size())
-            report_at(
-                reference.line, reference.column,
-                fmt::format("there is no operation {}: the program declares {}. Fix: add its `#! op` line",
-                            reference.index, program_.op_size()));
-    }
-    for (const Reference& reference : place_references_) {
-        if (reference.index >= program_.place_size())
-            report_at(
-                reference.line, reference.column,
-                fmt::format("there is no place {}: the program declares {}. Fix: add its `#! place` line",
-                            reference.index, program_.place_size()));
-    }
+    const auto check = [&](const std::vector<Reference>& references, std::string_view what,
+                           std::string_view word, int declared) {
+        for (const Reference& reference : references) {
+            if (reference.index >= declared)
+                report_at(reference.line, reference.column,
+                          fmt::format("there is no {} {}: the program declares {}. Fix: add its `#! {}` line",
+                                      what, reference.index, declared, word));
+        }
+    };
+    check(op_references_, "operation", "op", program_.op_size());
+    check(place_references_, "place", "place", program_.place_size());
     if (whole_module_ && (!module_.source.statements.empty() || !module_.source.buffers.empty() ||
                           !module_.source.constants.empty()))
         report_at(whole_module_->line, whole_module_->column,

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-KPUSIM = os.environ["KPUSIM"]
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-GEMM = EXAMPLES / "gemm_relu" / "gemm_relu.nem"
+from command import GEMM, kpusim
 
 # `--set` of each pinned parameter to a value that gemm_relu can run with on npm_lite
 CHANGES = {
@@ -50,13 +46,6 @@ loop i in [0..T - 1] @max_in_flight(2):
     t = transfer.async(dst=region(m, (i mod 2) * 4096, 4096), src=region(x, 0, 4096))
 endloop
 """
-
-
-def kpusim(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command; its output as text."""
-    return subprocess.run(
-        [KPUSIM, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False
-    )
 
 
 class RunsTest(unittest.TestCase):

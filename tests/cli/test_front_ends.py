@@ -135,6 +135,7 @@ class FrontEndTest(unittest.TestCase):
             result.stdout.decode(), r"cut: error: no valid KPUProgram message at byte \d+ \(KPUProgram"
         )
         self.assertEqual(result.stdout.count(b"\n"), 1)
+        self.assertEqual(result.stdout.count(b"error: "), 1)
 
     def test_too_large_a_message(self) -> None:
         """It is refused by its size, before a byte of it is read."""

@@ -8,19 +8,16 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-import os
-import subprocess
 import tempfile
 import unittest
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from command import GEMM, kpusim
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 
-KPUSIM = os.environ["KPUSIM"]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-GEMM = EXAMPLES / "gemm_relu" / "gemm_relu.nem"
 KINDS = (
     "issue",
     "loop",
@@ -36,13 +33,6 @@ KINDS = (
     "work",
     "access",
 )
-
-
-def kpusim(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command; its output as text."""
-    return subprocess.run(
-        [KPUSIM, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False
-    )
 
 
 @dataclass
