@@ -87,7 +87,7 @@ endfunction()
 
 # Rooms that run for a few milliseconds of a command, whatever it does: at -O1 they compile in two thirds of the time. The
 # precompiled header serves both levels.
-set(kpu_cold_rooms cli debug explain compare onnx onnx_import pallas tile_schedule scale_sim nem_text container network precision
+set(kpu_cold_rooms cli debug explain compare onnx onnx_import pallas tile_schedule scale_sim nem_text container pipeline precision
                    front_end compiler what_if compare trials schedule_engine platforms passes kernel
                    kernel_operations platform_proto tile_schedule_proto)
 

@@ -28,7 +28,7 @@ using Work = std::array<double, resources>;  ///< cycles in which each resource 
 
 class Bounds {
   public:
-    Bounds(const BoundProgram& program, const lower::Target& target,
+    Bounds(const BoundProgram& program, const compiler::Target& target,
            const std::map<uint32_t, kernels::Work>& launches)
         : program_(program), target_(target), launches_(launches) {
         const proto::Platform& platform = target.platform;
@@ -101,21 +101,21 @@ class Bounds {
         const BoundRegion &from = program_.regions[task.inputs[0]], &to = program_.regions[task.outputs[0]];
         const double bytes = times * double(footprint_of(from, 0).total_bytes());
         const bool system = task.unit == UnitKind::sdma, on_vector = computes(task.unit);
-        const lower::Mover& mover = system ? target_.system : task.stores() ? target_.store : target_.dma;
+        const compiler::Mover& mover = system ? target_.system : task.stores() ? target_.store : target_.dma;
         const Resource by = system ? system_dma : on_vector ? vector_of(task) : dma;
         work[by] += bytes / mover.port / unit_count(task.unit);
         pass(bytes, {from.level, to.level}, work);
     }
 
     const BoundProgram& program_;
-    const lower::Target& target_;
+    const compiler::Target& target_;
     const std::map<uint32_t, kernels::Work>& launches_;
     double pins_ = 1;  ///< bytes of a core cycle
 };
 
 }  // namespace
 
-std::vector<Bound> bounds(const BoundProgram& program, const lower::Target& target,
+std::vector<Bound> bounds(const BoundProgram& program, const compiler::Target& target,
                           const std::vector<uint64_t>& instances,
                           const std::map<uint32_t, kernels::Work>& launches) {
     const Bounds of(program, target, launches);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/lower/target.hpp"
+#include "compiler/target/target.hpp"
 #include "isa/bound_program.hpp"
 
 namespace kpu::estimate {
@@ -20,7 +20,7 @@ struct Bound {
 /// the operation is charged: operations overlap. Units share their work evenly, memories deliver at the peak of their pins,
 /// nothing is refreshed, and no descriptor, row or burst costs anything.
 /// `instances`: by BoundProgram::tasks, how often each comes; `launches`: what kernels do, by statement.
-std::vector<Bound> bounds(const BoundProgram& program, const lower::Target& target,
+std::vector<Bound> bounds(const BoundProgram& program, const compiler::Target& target,
                           const std::vector<uint64_t>& instances,
                           const std::map<uint32_t, kernels::Work>& launches);
 

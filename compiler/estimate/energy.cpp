@@ -18,7 +18,7 @@ constexpr double accumulator_bytes = 4;
 
 class Counter {
   public:
-    Counter(const BoundProgram& program, const lower::Target& target, const traces::EnergyPrices& prices)
+    Counter(const BoundProgram& program, const compiler::Target& target, const traces::EnergyPrices& prices)
         : program_(program),
           target_(target),
           prices_(prices),
@@ -187,7 +187,7 @@ class Counter {
     }
 
     const BoundProgram& program_;
-    const lower::Target& target_;
+    const compiler::Target& target_;
     const traces::EnergyPrices& prices_;
     const proto::DdrDevice device_;
     std::vector<double> by_op_;
@@ -242,7 +242,7 @@ std::array<double, traces::component_count> Activity::on(double cycles) {
     return result;
 }
 
-Energy energy_of(const BoundProgram& program, const lower::Target& target, const Course& course,
+Energy energy_of(const BoundProgram& program, const compiler::Target& target, const Course& course,
                  const std::map<uint32_t, kernels::Work>& launches) {
     const traces::EnergyPrices prices = platforms::energy_prices(target.platform);
     if (!prices.not_modelled.empty()) return {0, std::vector<double>(program.ops.size(), 0)};

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "compiler/lower/target.hpp"
+#include "compiler/target/target.hpp"
 #include "isa/bound_program.hpp"
 #include "traces/active_intervals.hpp"
 #include "traces/ledger.hpp"
@@ -46,7 +46,7 @@ struct Course {
 };
 
 /// All 0 where the table does not describe the device (platforms/energy.md).
-Energy energy_of(const BoundProgram& program, const lower::Target& target, const Course& course,
+Energy energy_of(const BoundProgram& program, const compiler::Target& target, const Course& course,
                  const std::map<uint32_t, kernels::Work>& launches);
 
 }  // namespace kpu::estimate

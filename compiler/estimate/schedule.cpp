@@ -63,7 +63,7 @@ struct Queue {
 
 class Schedule : execution::ControlListener {
   public:
-    Schedule(const BoundProgram& program, const lower::Target& target,
+    Schedule(const BoundProgram& program, const compiler::Target& target,
              const std::map<uint32_t, kernels::Work>& launches)
         : program_(program),
           target_(target),
@@ -109,7 +109,7 @@ class Schedule : execution::ControlListener {
         }
     };
 
-    static execution::ControlOptions options(const lower::Target& target) {
+    static execution::ControlOptions options(const compiler::Target& target) {
         execution::ControlOptions options;
         options.max_active_tokens = target.limits.max_active_tokens;
         options.num_engines = static_cast<uint32_t>(target.engines.size());
@@ -393,7 +393,7 @@ class Schedule : execution::ControlListener {
     }
 
     const BoundProgram& program_;
-    const lower::Target& target_;
+    const compiler::Target& target_;
     const std::map<uint32_t, kernels::Work>& launches_;
     std::vector<TaskTime> times_;      ///< by task
     std::vector<uint64_t> instances_;  ///< by task: issued
@@ -416,7 +416,7 @@ class Schedule : execution::ControlListener {
 
 }  // namespace
 
-Estimate estimate(const BoundProgram& program, const lower::Target& target,
+Estimate estimate(const BoundProgram& program, const compiler::Target& target,
                   const std::map<uint32_t, kernels::Work>& launches) {
     return Schedule(program, target, launches).run();
 }

@@ -8,7 +8,7 @@
 
 #include "compiler/estimate/bound.hpp"
 #include "compiler/estimate/energy.hpp"
-#include "compiler/lower/target.hpp"
+#include "compiler/target/target.hpp"
 #include "isa/bound_program.hpp"
 
 namespace kpu::estimate {
@@ -23,7 +23,7 @@ struct Estimate {
 };
 
 /// `launches`: what kernels do, by statement. Deterministic.
-Estimate estimate(const BoundProgram& program, const lower::Target& target,
+Estimate estimate(const BoundProgram& program, const compiler::Target& target,
                   const std::map<uint32_t, kernels::Work>& launches);
 
 }  // namespace kpu::estimate

@@ -15,7 +15,7 @@ constexpr double accumulator_bytes = 4;
 
 class TaskTimes {
   public:
-    TaskTimes(const BoundProgram& program, const lower::Target& target,
+    TaskTimes(const BoundProgram& program, const compiler::Target& target,
               const std::map<uint32_t, kernels::Work>& launches)
         : program_(program),
           target_(target),
@@ -122,14 +122,14 @@ class TaskTimes {
 
     // ---- transfers
 
-    static lower::Runs runs(const Footprint& bytes) {
+    static compiler::Runs runs(const Footprint& bytes) {
         const double run = std::max<double>(1, double(bytes.run_bytes));
         return {double(bytes.total_bytes()) / run, run, bytes.dims > 0 ? bytes.stride_bytes[0] : 0};
     }
 
     /// What a flow takes of DRAM's pins, and how much longer it takes as its rows do not lie in all channels.
-    void add_pins(const lower::Runs& of, bool reads, Flow& flow) const {
-        constexpr double burst = lower::dram_burst_bytes;
+    void add_pins(const compiler::Runs& of, bool reads, Flow& flow) const {
+        constexpr double burst = compiler::dram_burst_bytes;
         const double moved =
             of.count * target_.dram_bursts(of) * burst / target_.ddr_bytes_per_cycle * target_.same_group(of);
         // rows of a channel's banks are opened while data of others moves; a bank opens one in tRC
@@ -148,8 +148,8 @@ class TaskTimes {
     }
 
     /// Where runs begin, in the first two iterations of loops.
-    void find_beginnings(const BoundRegion& from, const BoundRegion& to, lower::Runs& source,
-                         lower::Runs& destination) const {
+    void find_beginnings(const BoundRegion& from, const BoundRegion& to, compiler::Runs& source,
+                         compiler::Runs& destination) const {
         const int64_t cut = target_.cut_bytes;
         bool alike = cut > 0 && (source.count == 1) == (destination.count == 1) &&
                      (source.stride - destination.stride) % cut == 0;
@@ -167,11 +167,13 @@ class TaskTimes {
     TaskTime transfer(const BoundTask& task) const {
         const BoundRegion &from = input(task, 0), &to = output(task);
         const bool of_system = task.unit == UnitKind::sdma;
-        const lower::Mover& mover = of_system ? target_.system : task.stores() ? target_.store : target_.dma;
+        const compiler::Mover& mover = of_system       ? target_.system
+                                       : task.stores() ? target_.store
+                                                       : target_.dma;
         const proto::Dma& dma = of_system ? target_.platform.system_dma() : engine(task).dma();
-        lower::Runs source = runs(footprint_of(from, 0)), destination = runs(footprint_of(to, 0));
+        compiler::Runs source = runs(footprint_of(from, 0)), destination = runs(footprint_of(to, 0));
         find_beginnings(from, to, source, destination);
-        const lower::Runs& cut = source.count >= destination.count ? source : destination;
+        const compiler::Runs& cut = source.count >= destination.count ? source : destination;
         TaskTime of;
         of.moves = true;
         Flow& flow = of.flow;
@@ -209,7 +211,7 @@ class TaskTimes {
     }
 
     const BoundProgram& program_;
-    const lower::Target& target_;
+    const compiler::Target& target_;
     const std::map<uint32_t, kernels::Work>& launches_;
     const proto::DdrDevice device_;
     const double row_cycles_;  ///< from one row of a bank to its next
@@ -217,7 +219,7 @@ class TaskTimes {
 
 }  // namespace
 
-std::vector<TaskTime> task_times(const BoundProgram& program, const lower::Target& target,
+std::vector<TaskTime> task_times(const BoundProgram& program, const compiler::Target& target,
                                  const std::map<uint32_t, kernels::Work>& launches) {
     const TaskTimes times(program, target, launches);
     std::vector<TaskTime> result(program.tasks.size());

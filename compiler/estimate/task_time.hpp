@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/estimate/sharing.hpp"
-#include "compiler/lower/target.hpp"
+#include "compiler/target/target.hpp"
 #include "isa/bound_program.hpp"
 
 namespace kpu::estimate {
@@ -26,7 +26,7 @@ struct TaskTime {
 constexpr size_t system_link = 1, l2_ports = 2, first_engine_link = 3;
 
 /// Times of all tasks of a program, by BoundProgram::tasks.
-std::vector<TaskTime> task_times(const BoundProgram& program, const lower::Target& target,
+std::vector<TaskTime> task_times(const BoundProgram& program, const compiler::Target& target,
                                  const std::map<uint32_t, kernels::Work>& launches);
 
 }  // namespace kpu::estimate

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "compiler/network/compile.hpp"
 #include "compiler/onnx/import.hpp"
+#include "compiler/pipeline/compile.hpp"
 
 namespace kpu::compiler {
 extern const FrontEnd onnx_front_end;
@@ -63,7 +63,7 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
                                                   notes, request.nodes);
     if (graph.name.empty()) graph.name = source.stem();
     std::string no_values = why_no_values(graph, source.origin(), notes);
-    network::Compiled compiled = network::compile(std::move(graph), request, source.origin(), notes);
+    pipeline::Compiled compiled = pipeline::compile(std::move(graph), request, source.origin(), notes);
     Module& module = compiled.lowered.module;
     module.origin = source.origin();
     module.program.set_batch(static_cast<uint64_t>(options.batch));
@@ -75,7 +75,7 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
 
 const FrontEnd onnx_front_end{"ONNX model",
                               "a network as an ONNX model: compiled for the device",
-                              network::option_rows(),
+                              pipeline::option_rows(),
                               true,  // for_device
                               "swkpu-v1",
                               true,

@@ -18,7 +18,7 @@ bool has_floats(const graph::Graph& graph, const Node& node) {
 }
 
 /// Multiply-accumulates of the arrays in a cycle.
-double peak(const lower::Target& target, ElemType type) {
+double peak(const compiler::Target& target, ElemType type) {
     double sum = 0;
     for (const proto::Engine& engine : target.engines) {
         const auto [a, b] = graph::factors_of(type);
@@ -28,7 +28,7 @@ double peak(const lower::Target& target, ElemType type) {
     return sum;
 }
 
-double lanes(const lower::Target& target) {
+double lanes(const compiler::Target& target) {
     double sum = 0;
     for (const proto::Engine& engine : target.engines) sum += engine.vector().lanes();
     return sum;
@@ -36,7 +36,7 @@ double lanes(const lower::Target& target) {
 
 class Finder {
   public:
-    Finder(const graph::Graph& graph, ElemType precision, const lower::Target& target)
+    Finder(const graph::Graph& graph, ElemType precision, const compiler::Target& target)
         : graph_(graph), precision_(precision), target_(target), of_value_(graph.values.size(), none) {}
 
     std::vector<Layer> run() {
@@ -99,7 +99,7 @@ class Finder {
 
     const graph::Graph& graph_;
     ElemType precision_;
-    const lower::Target& target_;
+    const compiler::Target& target_;
     std::vector<size_t> of_value_;  ///< the layer that makes it
     std::map<std::string, size_t> by_source_;
     std::vector<Layer> layers_;
@@ -107,7 +107,7 @@ class Finder {
 
 }  // namespace
 
-std::vector<Layer> layers_of(const graph::Graph& graph, ElemType precision, const lower::Target& target) {
+std::vector<Layer> layers_of(const graph::Graph& graph, ElemType precision, const compiler::Target& target) {
     return Finder(graph, precision, target).run();
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
-#include "compiler/lower/target.hpp"
+#include "compiler/target/target.hpp"
 
 namespace kpu::precision {
 
@@ -21,6 +21,6 @@ struct Layer {
 };
 
 /// The layers of a float graph that is to be compiled in `precision`, in its order. Nodes without floats are in none.
-std::vector<Layer> layers_of(const graph::Graph& graph, ElemType precision, const lower::Target& target);
+std::vector<Layer> layers_of(const graph::Graph& graph, ElemType precision, const compiler::Target& target);
 
 }  // namespace kpu::precision

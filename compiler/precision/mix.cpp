@@ -15,7 +15,7 @@ constexpr size_t most_tries = 24;  ///< of layers one by one
 
 class Search {
   public:
-    Search(const Question& question, const lower::Target& target, const quantize::Samples& samples)
+    Search(const Question& question, const compiler::Target& target, const quantize::Samples& samples)
         : question_(question), yardstick_(*question.exact, samples, whole_samples) {
         mix_.layers = layers_of(*question.exact, question.precision, target);
     }
@@ -148,11 +148,11 @@ class Search {
 
 }  // namespace
 
-Mix find_mix(const Question& question, const lower::Target& target, const quantize::Samples& samples) {
+Mix find_mix(const Question& question, const compiler::Target& target, const quantize::Samples& samples) {
     return Search(question, target, samples).run();
 }
 
-Mix measure(const Question& question, const lower::Target& target, const quantize::Samples& samples) {
+Mix measure(const Question& question, const compiler::Target& target, const quantize::Samples& samples) {
     return Search(question, target, samples).measured();
 }
 

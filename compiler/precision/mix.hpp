@@ -35,9 +35,9 @@ struct Mix {
 /// Measures what each layer adds, on two samples; then widens those that add most for their cycles, as few as the bound
 /// allows, each choice measured on eight samples. Takes about twice as many executions as there are layers, and eight
 /// for each of some log2(layers) choices. The same on every machine.
-Mix find_mix(const Question& question, const lower::Target& target, const quantize::Samples& samples);
+Mix find_mix(const Question& question, const compiler::Target& target, const quantize::Samples& samples);
 /// Only the errors of layers and of the whole: nothing is chosen.
-Mix measure(const Question& question, const lower::Target& target, const quantize::Samples& samples);
+Mix measure(const Question& question, const compiler::Target& target, const quantize::Samples& samples);
 
 /// Marks the chosen layers.
 void mark(graph::Graph& graph, const Mix& mix);

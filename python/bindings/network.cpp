@@ -3,8 +3,8 @@
 
 #include "base/text.hpp"
 #include "base/types.hpp"
-#include "compiler/network/compile.hpp"
 #include "compiler/onnx/import.hpp"
+#include "compiler/pipeline/compile.hpp"
 #include "python/bindings/bindings.hpp"
 
 namespace kpu::bindings {
@@ -14,7 +14,7 @@ using Sizes = std::vector<int64_t>;
 
 /// (name, operator, reason) of every node; the reason is empty for those that can be imported.
 py::list coverage(const std::string& path, const GivenOptions& given) {
-    const onnx::ImportOptions options = onnx::import_options(OptionValues(network::option_rows(), given));
+    const onnx::ImportOptions options = onnx::import_options(OptionValues(pipeline::option_rows(), given));
     Diagnostics notes;
     std::vector<onnx::NodeSupport> nodes;
     {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "compiler/network/effort.hpp"
+#include "compiler/pipeline/effort.hpp"
 #include "model/timing/systolic.hpp"
 #include "runtime/simulation.hpp"
 #include "runtime/trials/simulate.hpp"
@@ -113,13 +113,13 @@ Bounds bounds_of(const Layer& layer, ElemType elem, const platforms::Platform& p
     const double pins = double(platform.ddr().data_rate_mtps()) *
                         platforms::ddr_device(platform).bus_width_bits() / 8 * platform.ddr().channels() /
                         platform.clock().core_mhz();
-    const lower::Target target(platform);
+    const compiler::Target target(platform);
     const auto tile = [](uint64_t side, uint64_t whole_side) {
         return std::min(double(side), double(whole_side));
     };
     const double rows = tile(array.rows, shape.m), columns = tile(array.cols, shape.n);
     const double in = (rows + columns) * double(shape.k) * width, out = rows * columns * width;
-    const auto hop = [](const lower::Mover& mover, double moved, double most) {
+    const auto hop = [](const compiler::Mover& mover, double moved, double most) {
         return mover.descriptor_cycles + moved / std::min({mover.port * mover.units, mover.link, most});
     };
     const double sram = platform.l2().bytes_per_cycle();
@@ -146,11 +146,11 @@ double cycles_of(const std::shared_ptr<const Module>& module, const platforms::P
 }
 
 Times times_of(const graph::Graph& graph, const platforms::Platform& platform, int effort) {
-    const lower::Target target(platform);
-    const lower::Lowered lowered =
-        network::lower_with_effort(graph, target, {}, effort, runtime::simulate_trials());
+    const compiler::Target target(platform);
+    const compiler::Lowered lowered =
+        pipeline::lower_with_effort(graph, target, {}, effort, runtime::simulate_trials());
     Times times;
-    for (const lower::LoweredOp& op : lowered.ops) times.predicted += op.tiling.cycles;
+    for (const compiler::PlannedOp& op : lowered.ops) times.predicted += op.tiling.cycles;
     times.simulated = cycles_of(std::make_shared<const Module>(lowered.module), platform);
     return times;
 }

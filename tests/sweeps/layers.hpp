@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/lower/lower.hpp"
+#include "compiler/emit/lower.hpp"
 #include "platforms/platform.hpp"
 
 namespace kpu::sweeps {

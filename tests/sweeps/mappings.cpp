@@ -9,8 +9,8 @@ namespace {
 /// Odometer over all sizes of the tiles.
 class Sizes {
   public:
-    explicit Sizes(const lower::TileOp& op) {
-        for (const lower::Axis& axis : op.axes) {
+    explicit Sizes(const compiler::TileOp& op) {
+        for (const compiler::Axis& axis : op.axes) {
             if (axis.extent > 1) axes_.push_back(&axis);
         }
         size_.assign(axes_.size(), 1);
@@ -29,7 +29,7 @@ class Sizes {
     }
 
   private:
-    std::vector<const lower::Axis*> axes_;
+    std::vector<const compiler::Axis*> axes_;
     std::vector<int64_t> size_;
 };
 
@@ -38,23 +38,23 @@ class Sizes {
 /// A run is given up when it is slower than the fastest so far.
 Mappings simulate_mappings(const Layer& layer, ElemType elem, const platforms::Platform& platform) {
     const graph::Graph graph = graph_of({layer}, elem);
-    const lower::Target target(platform);
+    const compiler::Target target(platform);
     Mappings result;
     result.chosen = result.best = times_of(graph, platform).simulated;
     result.best_tiles = "as chosen";
-    const lower::TileOp op = lower::lower(graph, target).ops.at(0).op;
+    const compiler::TileOp op = compiler::lower(graph, target).ops.at(0).op;
     Sizes sizes(op);
     do {
         for (int64_t depth = 1; depth <= 4; ++depth) {
-            lower::MappingWish wish;
+            compiler::MappingWish wish;
             wish.pattern = "*";
             wish.tile = sizes.tile();
             wish.in_flight = depth;
-            lower::Guide guide;
-            guide.wishes = lower::MappingWishes({wish});
+            compiler::Guide guide;
+            guide.wishes = compiler::MappingWishes({wish});
             std::shared_ptr<const Module> module;
             try {
-                module = std::make_shared<const Module>(lower::lower(graph, target, guide).module);
+                module = std::make_shared<const Module>(compiler::lower(graph, target, guide).module);
             } catch (const UserError&) {
                 continue;  // no legal mapping
             }

@@ -106,7 +106,7 @@ TEST(Schedule, HandWrittenProgram) {
     const compiler::Input input =
         compiler::load_for_device(compiler::Source::of_file(examples + "gemm_relu/gemm_relu.nem"),
                                   GivenOptions(), compiler::DeviceChoice(), notes);
-    const lower::Target target(*input.platform);
+    const compiler::Target target(*input.platform);
     const BoundProgram program = bind(input.module, {}, target.limits);
     const Estimate of = estimate(program, target, {});
     EXPECT_NEAR(of.cycles / simulated(input.module, *input.platform), 1, 0.1);

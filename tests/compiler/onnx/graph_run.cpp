@@ -15,8 +15,8 @@
 
 #include "base/npy.hpp"
 #include "compiler/graph/execute.hpp"
-#include "compiler/network/compile.hpp"
 #include "compiler/onnx/import.hpp"
+#include "compiler/pipeline/compile.hpp"
 #include "platforms/platform.hpp"
 #include "runtime/simulation.hpp"
 
@@ -71,9 +71,9 @@ graph::Data bytes_of(const NpyArray& array) {
 std::vector<graph::Data> run_on_device(const graph::Graph& graph, const Device& on, const fs::path& folder) {
     Diagnostics notes;
     compiler::LoadRequest request;
-    request.options = OptionValues(network::option_rows(), {{"precision", on.precision}});
+    request.options = OptionValues(pipeline::option_rows(), {{"precision", on.precision}});
     request.platform = &on.platform;
-    network::Compiled compiled = network::compile(graph, request, "model", notes);
+    pipeline::Compiled compiled = pipeline::compile(graph, request, "model", notes);
     runtime::SimulationOptions options;
     options.mode = runtime::Mode::functional;
     options.strict = options.random_order = true;

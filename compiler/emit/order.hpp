@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "base/number_set.hpp"
+#include "isa/bound_program.hpp"
+#include "isa/builder.hpp"
+
+namespace kpu::compiler {
+
+/// What a task touches of a buffer, in whichever iteration: bytes [lo, hi), and of those, for windows of one
+/// tensor, only a box of its elements.
+struct Span {
+    uint32_t buffer = 0;
+    int64_t lo = 0, hi = 0;
+    bool dense = true;  ///< all bytes from lo to hi
+    /// Tensors with the same number have the same origin, and the same strides along dimensions larger than 1, so that boxes
+    /// can be compared; 0: bytes only.
+    uint32_t frame = 0;
+    Dims first, count;  ///< the box, in elements of each dimension
+    /// What repeats in it: `size` elements every `step` along each dimension; step 0: all elements.
+    Dims size{}, step{};
+};
+
+/// Which earlier tasks a task must wait for, as if all tasks ran in the order in which they are told. What later
+/// iterations of a loop do to each other is not its matter: they have slots of their own.
+class Order {
+  public:
+    /// Those that the task, which reads and writes this, must wait for; `others` among them.
+    std::vector<builder::Task> before(const std::vector<Span>& reads, const std::vector<Span>& writes,
+                                      std::vector<builder::Task> others = {}) const;
+    /// A task that waits for `before`.
+    void add(const builder::Task& task, const std::vector<builder::Task>& before,
+             const std::vector<Span>& reads, const std::vector<Span>& writes);
+    /// The program's thread waits for them: all tasks behind do.
+    void add_wait(const std::vector<builder::Task>& tasks);
+    /// The few of `tasks` that are complete only when all of them are, in the order of the text.
+    std::vector<builder::Task> last_of(std::vector<builder::Task> tasks) const;
+
+  private:
+    struct Access {
+        Span span;
+        bool write;
+        builder::Task task;
+    };
+    void add_complete(const builder::Task& task, NumberSet& set) const;
+
+    std::map<uint32_t, std::vector<Access>>
+        accesses_;  ///< by buffer; those that later tasks may have to wait for
+    /// By statement: what is complete when it starts. No loop is empty, so what is known of a task is known of
+    /// all of its instances.
+    std::vector<NumberSet> complete_;
+    NumberSet waited_;  ///< by the thread
+};
+
+}  // namespace kpu::compiler

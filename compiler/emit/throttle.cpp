@@ -1,0 +1,29 @@
+#include "compiler/emit/throttle.hpp"
+
+#include <algorithm>
+
+namespace kpu::compiler {
+
+void Throttle::reserve(size_t tasks) {
+    if (entries_ == 0) return;
+    size_t waited = 0;
+    for (size_t i = 0; i < open_.size(); ++i) {
+        open_[i].ahead += tasks;
+        if (open_[i].need + open_[i].ahead > entries_) waited = i + 1;
+    }
+    if (waited == 0) return;
+    std::vector<builder::Task> tokens;
+    for (size_t i = 0; i < waited; ++i)
+        tokens.insert(tokens.end(), open_[i].tasks.begin(), open_[i].tasks.end());
+    open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(waited));
+    tokens = order_.last_of(std::move(tokens));
+    if (tokens.empty()) return;
+    program_.wait(tokens);
+    order_.add_wait(tokens);
+}
+
+void Throttle::after_loop(std::vector<builder::Task> tasks, size_t entries) {
+    open_.push_back({std::move(tasks), entries, 0});
+}
+
+}  // namespace kpu::compiler

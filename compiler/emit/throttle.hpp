@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vector>
+
+#include "compiler/emit/order.hpp"
+#include "isa/builder.hpp"
+
+namespace kpu::compiler {
+
+/// Keeps room in the token tables. A loop's thread goes on when its last iteration has started; what it issues then
+/// may wait for tasks of the loop that are still to be issued, and must not take the entries that those need.
+class Throttle {
+  public:
+    /// entries: of one sequencer's table; 0: any number.
+    Throttle(builder::Program& program, Order& order, size_t entries)
+        : program_(program), order_(order), entries_(entries) {}
+
+    /// So many tasks are about to be issued, at most: waits for loops that they would leave without room.
+    void reserve(size_t tasks);
+    /// A loop with these tasks, the last iterations of which take so many entries of one table.
+    void after_loop(std::vector<builder::Task> tasks, size_t entries);
+
+  private:
+    struct Loop {
+        std::vector<builder::Task> tasks;
+        size_t need;       ///< entries of its last iterations
+        size_t ahead = 0;  ///< tasks issued behind it
+    };
+    builder::Program& program_;
+    Order& order_;
+    size_t entries_;
+    std::vector<Loop> open_;  ///< that nobody waited for, oldest first
+};
+
+}  // namespace kpu::compiler

@@ -1,0 +1,23 @@
+#pragma once
+// Where tiles stand in L2 between DDR and L1. Transfers are cut at the ends of rows and where either side has a multiple
+// of its burst: rows that begin as far from one on both sides come in the fewest pieces, and split no burst of DRAM.
+#include <vector>
+
+#include "compiler/mapping/tiling.hpp"
+
+namespace kpu::compiler {
+
+/// What the beginnings of an operand's tiles at home are multiples of, in bytes; 0: there is one tile.
+int64_t apart_at_home(const TilingRequest& request, const Tiling& tiling, size_t operand);
+
+/// For Tiling::staged: of all operands that gain by it. Empty dimensions where none does, or where there is no room.
+std::vector<Dims> staged_strides(const TilingRequest& request, const Tiling& tiling);
+
+/// Bytes of a tile in the staging place.
+uint64_t staged_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
+
+/// By operand: where its slots begin in the staging place, and where all of them end (last).
+std::vector<int64_t> staged_offsets(const graph::Graph& graph, const TileOp& op, const Tiling& tiling,
+                                    const std::vector<Home>& homes);
+
+}  // namespace kpu::compiler

@@ -1,0 +1,30 @@
+#pragma once
+// How the tile of an operand lies in memory at its home, and what DRAM takes for it.
+#include "compiler/mapping/tiling.hpp"
+
+namespace kpu::compiler {
+
+class TileRuns {
+  public:
+    TileRuns(const TilingRequest& request, const Tiling& tiling) : request_(request), tiling_(tiling) {}
+
+    /// Runs of memory that a tile consists of; constants are packed as their tiles are.
+    Runs runs(size_t operand) const;
+    /// Cycles of DRAM for a tile: whole bursts of each row, in the channels that they lie in.
+    double pin_cycles(size_t operand) const;
+
+  private:
+    const graph::Value& value(size_t operand) const {
+        return request_.graph.value(request_.op.operands[operand].value);
+    }
+    Dims tile_of(size_t operand) const {
+        return tile_shape(request_.graph, request_.op, operand, tiling_.tile);
+    }
+    double burst_share(size_t operand, const Runs& of) const;
+    double channel_share(size_t operand, const Runs& of) const;
+
+    const TilingRequest& request_;
+    const Tiling& tiling_;
+};
+
+}  // namespace kpu::compiler

@@ -1,0 +1,10 @@
+#pragma once
+#include "compiler/emit/lower.hpp"
+
+namespace kpu::pipeline {
+
+/// The graph with those chains in strips that pay: it is lowered with and without, and the estimates of cycles, and of
+/// DRAM's time, are compared, chain by chain. Strips that are wished are taken as they are.
+graph::Graph in_best_strips(graph::Graph graph, const compiler::Target& target, const compiler::Guide& guide);
+
+}  // namespace kpu::pipeline

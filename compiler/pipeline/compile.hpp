@@ -1,0 +1,40 @@
+#pragma once
+// A network's way from graph to program: passes, the numbers of the device, lowering. Front ends of networks make the
+// graph and share the rest.
+#include <string>
+#include <vector>
+
+#include "base/option.hpp"
+#include "compiler/emit/lower.hpp"
+#include "compiler/estimate/schedule.hpp"
+#include "compiler/front_end.hpp"
+#include "compiler/graph/graph.hpp"
+
+namespace kpu::pipeline {
+
+/// Options that every front end of networks has.
+std::vector<OptionRow> option_rows();
+
+struct Compiled {
+    compiler::Lowered lowered;
+    ElemType precision = ElemType::none;  ///< of the products
+};
+
+/// `request.platform` must be there. What is decided for the user goes to `notes`. Throws UserError.
+Compiled compile(graph::Graph graph, const compiler::LoadRequest& request, const std::string& origin,
+                 Diagnostics& notes);
+
+/// One line for each operation: type, MACs, tiles, predicted cycles, what bounds them, how far that is from the bound.
+/// `only`: the operation of this name; empty: all.
+std::string mapping_text(const Compiled& compiled, std::string_view only);
+
+/// From a schedule of the program's tasks: of each operation what it is charged, what bounds it and the cycles below which
+/// nothing comes; the total.
+estimate::Estimate estimate_of(const compiler::Lowered& lowered, const compiler::Target& target);
+/// Writes that into the program.
+void state_estimates(Compiled& compiled, const compiler::Target& target);
+
+/// Where each tensor lives and when: a picture if the name ends in .html, else a table.
+void write_memory_map(const Compiled& compiled, const compiler::Target& target, const std::string& path);
+
+}  // namespace kpu::pipeline

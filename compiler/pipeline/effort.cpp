@@ -1,0 +1,239 @@
+#include "compiler/pipeline/effort.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/diagnostics.hpp"
+#include "base/parallel.hpp"
+#include "compiler/pipeline/compile.hpp"
+
+namespace kpu::pipeline {
+namespace {
+
+using compiler::Lowered;
+using compiler::Tiling;
+
+/// Mappings of each operation that are compared: as many as make programs of so many statements in all.
+constexpr size_t least_compared = 8, most_compared = 16, compared_statements = 1 << 15;
+constexpr size_t most_programs = 4;  ///< in memory at once
+/// Of so few operations, which execute so many tasks in all trials, also mappings behind the best are compared, and all are
+/// simulated in a moment.
+constexpr size_t few_operations = 4, compared_of_few = 48;
+constexpr uint64_t simulated_tasks = 1 << 16;
+constexpr double near_least = 1.03;  ///< of its bounds: what comes so near to them stays as it is
+
+/// Cycles of a program, and those that each of its operations is charged.
+struct Verdict : compiler::Simulated {
+    // of a schedule
+    uint64_t tasks = 0;  ///< that it executed
+    double least = 0;    ///< cycles that the operations' bounds sum to
+};
+struct Judge {
+    std::function<Verdict(const Lowered&)> cycles;
+    double error = 0;             ///< less of a gain, relative, says nothing
+    bool of_kernels = false;      ///< it knows how long kernels take: that depends on values
+    size_t at_once = 1;           ///< programs that threads may ask it about
+    size_t most = most_compared;  ///< mappings of an operation
+};
+
+/// In the program, beside what is computed before and behind it, an operation may take another time than alone. So whole
+/// programs are compared: in each, every operation has its next mapping. As the cycles that operations are charged sum to
+/// those of the program, the mappings that were charged least are put together, and the fastest of all programs is taken.
+class Comparison {
+  public:
+    Comparison(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide,
+               Judge judge)
+        : graph_(graph), target_(target), guide_(guide), judge_(std::move(judge)) {}
+
+    Lowered run(Lowered first) {
+        for (const compiler::PlannedOp& op : first.ops) {
+            const graph::Node& anchor = first.graph.nodes[op.op.nodes[op.op.anchor].node];
+            open_.push_back(judge_.of_kernels || kernels::find(anchor.opcode) == nullptr);
+            mappings_.push_back(op.fastest);
+            considered_.push_back(op.considered);
+            charged_as_.push_back(static_cast<size_t>(op.number));
+        }
+        find_classes(first);
+        const std::vector<Verdict> of = judged(first);
+        size_t best = 0;
+        for (size_t number = 1; number < of.size(); ++number) {
+            if (of[number].cycles < of[best].cycles * (1 - judge_.error)) best = number;
+        }
+        std::vector<size_t> numbers = least_charged(of);
+        std::optional<Lowered> program;
+        if (numbers != all(0)) program = lowered(numbers);
+        verdict_ = of[best];
+        if (!program || judge_.cycles(*program).cycles >= of[best].cycles * (1 - judge_.error)) {
+            numbers = all(best);
+            program = best == 0 ? std::move(first) : lowered(numbers);
+        }
+        for (size_t i = 0; i < program->ops.size(); ++i) {
+            std::vector<Tiling>& fastest = mappings_[i];
+            const auto chosen = fastest.begin() + static_cast<std::ptrdiff_t>(place(i, numbers[i]));
+            std::rotate(fastest.begin(), chosen, chosen + 1);
+            program->ops[i].fastest = std::move(fastest);
+            program->ops[i].considered = std::move(considered_[i]);
+        }
+        return *std::move(program);
+    }
+
+    /// Of the fastest program, but for what was put together.
+    const Verdict& verdict() const { return verdict_; }
+
+  private:
+    size_t place(size_t op, size_t number) const {
+        return open_[op] ? std::min(number, mappings_[op].size() - 1) : 0;
+    }
+    /// With the mapping of this number of each operation, or its last one.
+    Lowered lowered(const std::vector<size_t>& numbers) const {
+        compiler::Guide guide = guide_;
+        for (size_t i = 0; i < mappings_.size(); ++i)
+            guide.tilings.push_back(mappings_[i][place(i, numbers[i])]);
+        return compiler::lower(graph_, target_, guide);
+    }
+
+    std::vector<size_t> all(size_t number) const { return std::vector<size_t>(mappings_.size(), number); }
+
+    /// Of the program in which each operation has its first mapping, of that of second ones, and so on.
+    std::vector<Verdict> judged(const Lowered& first) const {
+        const auto statements = static_cast<size_t>(std::max(1, first.module.program.statement_size()));
+        size_t most = 1;
+        for (const std::vector<Tiling>& of : mappings_) most = std::max(most, of.size());
+        most = std::min({most, judge_.most, std::max(least_compared, compared_statements / statements)});
+        std::vector<Verdict> result(most);
+        parallel_for(most, workers_for(most, judge_.at_once), [&](size_t, size_t number) {
+            result[number] = judge_.cycles(number == 0 ? first : lowered(all(number)));
+        });
+        return result;
+    }
+
+    /// What shares a constant is in one class.
+    void find_classes(const Lowered& first) {
+        std::map<graph::ValueId, size_t> readers;
+        for (size_t i = 0; i < first.ops.size(); ++i) {
+            const compiler::PlannedOp& op = first.ops[i];
+            class_.push_back(i);
+            for (size_t operand = 0; operand < op.homes.size(); ++operand) {
+                if (op.homes[operand] == compiler::Home::shared)
+                    class_[i] = class_[readers.try_emplace(op.op.operands[operand].value, i).first->second];
+            }
+        }
+    }
+
+    /// By operation: its mapping that was charged least, each in its program. Those of a class are cut alike, so that each
+    /// finds what another one left in L2: their charges are summed.
+    std::vector<size_t> least_charged(const std::vector<Verdict>& of) const {
+        std::vector<size_t> numbers = all(0);
+        std::vector<double> least(mappings_.size(), std::numeric_limits<double>::infinity());
+        for (size_t number = 0; number < of.size(); ++number) {
+            std::vector<double> charged(mappings_.size(), 0);
+            for (size_t i = 0; i < mappings_.size(); ++i)
+                charged[class_[i]] += of[number].charged[charged_as_[i]];
+            for (size_t i = 0; i < mappings_.size(); ++i) {
+                const size_t c = class_[i];
+                if (place(c, number) != number || charged[c] >= least[i] * (1 - judge_.error)) continue;
+                least[i] = charged[c];
+                numbers[i] = number;
+            }
+        }
+        return numbers;
+    }
+
+    const graph::Graph& graph_;
+    const compiler::Target& target_;
+    const compiler::Guide& guide_;
+    const Judge judge_;
+    std::vector<bool> open_;                     ///< by operation: its mappings are compared
+    std::vector<std::vector<Tiling>> mappings_;  ///< by operation
+    std::vector<std::vector<Tiling>> considered_;
+    std::vector<size_t> charged_as_;  ///< by operation: its number in programs
+    std::vector<size_t> class_;       ///< by operation: the first that it shares constants with
+    Verdict verdict_;
+};
+
+/// The module is lent: it outlives the call.
+std::shared_ptr<const Module> lent(const Module& module) { return {std::shared_ptr<void>(), &module}; }
+
+/// The best of the mappings that are known, then step by step, as long as one that differs in one thing is faster. Never
+/// slower than `first`.
+Lowered improved(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide,
+                 const Judge& judge, Lowered first) {
+    constexpr int most_steps = 2;
+    constexpr double worth = 0.005;  // of a step, to take another one
+    Lowered from = Comparison(graph, target, guide, judge).run(std::move(first));
+    for (int step = 0; step < most_steps; ++step) {
+        compiler::Guide around = guide;
+        for (const compiler::PlannedOp& op : from.ops) around.tilings.push_back(op.tiling);
+        around.around = true;
+        const double before = judge.cycles(from).cycles;
+        Lowered next = Comparison(graph, target, guide, judge).run(compiler::lower(graph, target, around));
+        const double after = judge.cycles(next).cycles;
+        for (size_t i = 0; i < from.ops.size(); ++i) {
+            compiler::PlannedOp& op = next.ops[i];
+            op.fastest = std::move(from.ops[i].fastest);
+            const bool another = !op.tiling.same_mapping(op.fastest.at(0));
+            if (another) op.fastest.insert(op.fastest.begin(), op.tiling);
+            op.considered = std::move(from.ops[i].considered);
+        }
+        from = std::move(next);
+        if (after >= (1 - worth) * before) break;
+    }
+    return from;
+}
+
+Lowered searched(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide, int effort,
+                 const compiler::Simulate& simulate) {
+    if (effort > 1) guide.keep = most_compared, guide.more_up_to = few_operations;
+    Lowered first = compiler::lower(graph, target, guide);
+    if (effort == 1) return first;
+    constexpr double no_gain = 0.001;  // of the schedule: below it the order of the search stands
+    const auto estimate = [&](const Lowered& of) -> Verdict {
+        estimate::Estimate result = estimate_of(of, target);
+        double least = 0;
+        for (const estimate::Bound& bound : result.bounds) least += bound.cycles;
+        return {{result.cycles, std::move(result.charged)}, result.tasks, least};
+    };
+    const bool few = first.ops.size() <= few_operations;
+    const size_t compared = few ? compared_of_few : most_compared;
+    Comparison scheduled(graph, target, guide, {estimate, no_gain, false, most_programs, compared});
+    Lowered second = scheduled.run(std::move(first));
+    if (effort == 3 && !simulate)
+        throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
+    const auto simulated = [&](const Lowered& of) -> Verdict {
+        return {simulate(lent(of.module), target.platform), 0, 0};
+    };
+    const Verdict& known = scheduled.verdict();
+    const size_t most = std::min(compared, simulated_tasks / std::max<uint64_t>(1, known.tasks));
+    const bool timed = simulate && !second.needs_values;
+    const bool trial = few && most >= least_compared && known.cycles > near_least * known.least;
+    Lowered third = trial && timed
+                        ? improved(graph, target, guide, {simulated, 0, true, 1, most}, std::move(second))
+                        : std::move(second);
+    if (effort == 2 || third.needs_values) return third;
+    return improved(graph, target, guide, {simulated, 0, true, 1, compared}, std::move(third));
+}
+
+}  // namespace
+
+Lowered lower_with_effort(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide,
+                          int effort, const compiler::Simulate& simulate) {
+    const uint64_t inferences = std::exchange(guide.inferences, 1);  // tiles are those of one
+    const bool weights = std::exchange(guide.weights, false);        // none in programs that are compared
+    Lowered one = searched(graph, target, guide, effort, simulate);
+    if (inferences == 1) {
+        if (weights) compiler::add_weights(one);
+        return one;
+    }
+    guide.weights = weights;
+    guide.inferences = inferences;
+    for (const compiler::PlannedOp& op : one.ops) guide.tilings.push_back(op.tiling);
+    Lowered all = compiler::lower(graph, target, guide);
+    for (size_t i = 0; i < all.ops.size(); ++i) all.ops[i].considered = std::move(one.ops[i].considered);
+    return all;
+}
+
+}  // namespace kpu::pipeline

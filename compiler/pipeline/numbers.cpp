@@ -1,0 +1,329 @@
+#include "compiler/pipeline/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "base/text_output.hpp"
+#include "compiler/precision/keep.hpp"
+#include "compiler/precision/report.hpp"
+#include "compiler/quantize/absorb_qdq.hpp"
+#include "compiler/quantize/plan.hpp"
+
+namespace kpu::pipeline {
+namespace {
+
+double number(std::string_view text, std::string_view option) {
+    double value = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failed != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+        throw UserError(fmt::format("--{}: `{}` is no number. Fix: write one such as 0.5.", option, text));
+    return value;
+}
+
+std::vector<double> numbers(std::string_view text, std::string_view option) {
+    std::vector<double> result;
+    while (!text.empty()) {
+        const size_t comma = std::min(text.find(','), text.size());
+        result.push_back(number(text.substr(0, comma), option));
+        text.remove_prefix(std::min(text.size(), comma + 1));
+    }
+    if (result.size() > 3 || result.size() == 2)
+        throw UserError(
+            fmt::format("--{}: {} numbers. Fix: give one, or three: R,G,B.", option, result.size()));
+    return result;
+}
+
+}  // namespace
+
+graph::Supports supports_of(const compiler::Target& target) {
+    return [&target](std::string_view opcode, const std::vector<ElemType>& inputs,
+                     const std::vector<ElemType>& outputs) { return target.takes(opcode, inputs, outputs); };
+}
+
+void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options& options,
+                  const passes::AfterPass& after) {
+    const bool quantized = quantize::is_quantized(graph);
+    check_options(quantized, precision);
+    precision::keep(graph, request_.options.text("keep"));
+    precision::spread(graph, precision, supports_of(target_));
+    if (!quantized && precision != ElemType::f32)
+        passes::keep_norms_wide(graph, precision, supports_of(target_));
+    passes::check_kept(graph, precision, supports_of(target_));
+    if (quantized) return absorb(graph, precision);
+    if (is_integer(precision)) return quantize(graph, precision);
+    convert(graph, precision, options, after);
+}
+
+// ---- options
+
+void Numbers::check_options(bool quantized_already, ElemType precision) const {
+    const bool measures = asked("accuracy") || asked("report-accuracy");
+    if (measures && quantized_already) {
+        throw UserError(
+            fmt::format("{}: the model is quantized already, so its error cannot be measured. Fix: give the "
+                        "float model, or leave "
+                        "--accuracy and --report-accuracy out.",
+                        origin_));
+    }
+    if (measures && !asked("calibrate")) {
+        throw UserError(
+            fmt::format("{}: errors are measured on samples of the inputs. Fix: give --calibrate FOLDER "
+                        "(.npy, .png or .jpg files).",
+                        origin_));
+    }
+    if (asked("calibrate") && quantized_already)
+        notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
+    if (asked("calibrate") && !quantized_already && !is_integer(precision) && !measures)
+        notes_.warning({origin_, 0, 0},
+                       "--calibrate is for --precision int8 and int4, --accuracy and --report-accuracy; it "
+                       "is not used.");
+    if (!is_integer(precision) || quantized_already) {
+        for (const char* const option : {"calibration-method", "percentile"}) {
+            if (asked(option))
+                notes_.warning(
+                    {origin_, 0, 0},
+                    fmt::format("--{} is for what --precision int8 and int4 quantize; it is not used.",
+                                option));
+        }
+    }
+    if (!asked("calibrate") && !quantized_already && is_integer(precision)) {
+        throw UserError(fmt::format(
+            "{}: {} needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "
+            "(.npy, .png or .jpg files), or --calibrate random:1 where accuracy does not matter.",
+            origin_, precision::precision_name(precision)));
+    }
+}
+
+std::unique_ptr<quantize::Samples> Numbers::open_samples(const graph::Graph& graph) const {
+    quantize::SampleOptions options;
+    options.mean = numbers(request_.options.text("image-mean"), "image-mean");
+    options.deviation = numbers(request_.options.text("image-std"), "image-std");
+    return quantize::open_samples(graph, request_.options.text("calibrate"), options);
+}
+
+void Numbers::warn_of_random(const quantize::Samples& samples) const {
+    if (samples.calibrated()) return;
+    notes_.warning(
+        {origin_, 0, 0},
+        "the samples are random numbers: accuracy is not calibrated. Fix: give --calibrate a folder of real "
+        "inputs.");
+}
+
+quantize::RangeOptions Numbers::range_options() const {
+    using Method = quantize::RangeMethod;
+    quantize::RangeOptions options;
+    const std::string &method = request_.options.text("calibration-method"),
+                      &percentile = request_.options.text("percentile");
+    options.method = method == "mse"                                 ? Method::mse
+                     : method == "entropy"                           ? Method::entropy
+                     : method == "percentile" || !percentile.empty() ? Method::percentile
+                                                                     : Method::minmax;
+    if (percentile.empty()) return options;
+    if (!method.empty() && method != "percentile")
+        throw UserError(fmt::format(
+            "--percentile is not for --calibration-method {}. Fix: leave one of them out.", method));
+    options.percentile = number(percentile, "percentile");
+    if (!(options.percentile > 50 && options.percentile <= 100))
+        throw UserError("--percentile: not above 50 and at most 100. Fix: give such as 99.99.");
+    return options;
+}
+
+int64_t Numbers::group_size() const {
+    const double size = number(request_.options.text("group-size"), "group-size");
+    if (!(size >= 1 && size <= 65536 && size == std::floor(size)))
+        throw UserError(
+            fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
+    if (!quantize::takes_groups(supports_of(target_), "gemm.group")) {
+        throw UserError(
+            fmt::format("{}: `{}` has no products of int4 weights with scales of groups (gemm.group of i8, "
+                        "i4, f16 to f32, and "
+                        "quantize of f32 to i8). Fix: choose a device that has them, such as swkpu-v2, or "
+                        "--precision int8.",
+                        origin_, target_.platform.name()));
+    }
+    return static_cast<int64_t>(size);
+}
+
+quantize::QuantizeOptions Numbers::quantize_options(ElemType precision) const {
+    quantize::QuantizeOptions options;
+    const bool halves = target_.takes("quantize", {ElemType::f16}, {ElemType::i8}) &&
+                        target_.takes("softmax", {ElemType::f16}, {ElemType::f16});
+    options.real = is_float(precision) ? precision : halves ? ElemType::f16 : ElemType::f32;
+    options.supports = supports_of(target_);
+    options.ranges = range_options();
+    if (precision == ElemType::i4) options.group_size = group_size();
+    options.boundary_on_device = request_.options.text("boundary") == "device";
+    return options;
+}
+
+// ---- kinds of networks
+
+void Numbers::absorb(graph::Graph& graph, ElemType precision) {  // its own scales count
+    take(graph, quantize::absorb_qdq(graph, quantize_options(precision)));
+}
+
+void Numbers::quantize(graph::Graph& graph, ElemType precision) {
+    const graph::Graph exact = quantize::split_addends(std::move(graph));
+    const auto samples = open_samples(exact);
+    const quantize::QuantizeOptions options = quantize_options(precision);
+    const std::vector<quantize::Range> ranges = quantize::checked_ranges(exact, *samples, options.ranges);
+    quantize::QuantizeOptions anywhere = options;  // a machine that has all
+    anywhere.real = ElemType::f32;
+    anywhere.supports = {};
+    precision::Question question;
+    question.exact = &exact;
+    question.precision = precision;
+    question.compiled = [&](const graph::Graph& marked) {
+        return quantize::quantize(marked, ranges, options, samples.get()).graph;
+    };
+    question.alone = [&](const graph::Graph& marked) {
+        return quantize::quantize(marked, ranges, anywhere).graph;
+    };
+    question.corrects_means = samples->calibrated();
+    graph::Graph marked = exact;
+    choose(marked, std::move(question), *samples);
+    take(graph, quantize::quantize(marked, ranges, options, samples.get()));
+    warn_of_random(*samples);
+}
+
+/// Masks of -3e38 mean the least number there is, whatever the type. Weights do not.
+void Numbers::warn_of_large_weights(const graph::Graph& graph, ElemType precision) const {
+    const double most = passes::largest(precision);
+    for (const graph::Node& node : graph.nodes) {
+        if (!graph::is_product(node.spec()) || node.kept != ElemType::none) continue;
+        const graph::Value& w = graph.value(node.inputs[1]);
+        if (!w.constant() || w.elem != ElemType::f32) continue;
+        const auto* numbers = reinterpret_cast<const float*>(w.data.bytes);
+        const auto beyond = std::count_if(numbers, numbers + w.elements(),
+                                          [&](float x) { return std::fabs(double(x)) > most; });
+        if (beyond > 0)
+            notes_.warning(
+                {origin_, 0, 0},
+                fmt::format("{} ({}): {} of the weights `{}` are beyond {:g}, the largest {}: they "
+                            "become that. Fix: choose a --precision with a wider range, or scale the model.",
+                            node.source.name, node.source.type, beyond, w.name, most,
+                            precision::precision_name(precision)));
+    }
+}
+
+void Numbers::convert(graph::Graph& graph, ElemType precision, const passes::Options& options,
+                      const passes::AfterPass& after) {
+    if (bit_width(precision) < 32) warn_of_large_weights(graph, precision);
+    passes::Options with_device = options;
+    with_device.supports = supports_of(target_);
+    if (asked("accuracy") || asked("report-accuracy")) {
+        const graph::Graph exact = graph;
+        const auto samples = open_samples(exact);
+        precision::Question question;
+        question.exact = &exact;
+        question.precision = precision;
+        question.compiled = [&](graph::Graph marked) {
+            passes::run_passes(marked, with_device, passes::Stage::types);
+            return marked;
+        };
+        question.alone = [&](graph::Graph marked) {
+            passes::run_passes(marked, options, passes::Stage::types);
+            return marked;
+        };
+        choose(graph, std::move(question), *samples);
+        warn_of_random(*samples);
+    }
+    passes::run_passes(graph, with_device, passes::Stage::types, after);
+}
+
+// ---- mixes
+
+void Numbers::choose(graph::Graph& graph, precision::Question question, const quantize::Samples& samples) {
+    const std::string& wanted = request_.options.text("accuracy");
+    if (wanted.empty() && !asked("report-accuracy")) return;
+    const std::string& share = request_.options.text("wide-share");
+    question.wide_share = number(share, "wide-share") / 100;
+    if (!(question.wide_share >= 0 && question.wide_share <= 1))
+        throw UserError(fmt::format("--wide-share: {} is no share in percent. Fix: give 0 to 100.", share));
+    names_.clear();
+    for (const graph::Node& node : graph.nodes) names_.push_back(node.source.name);
+    if (wanted.empty()) {
+        mix_ = precision::measure(question, target_, samples);
+        return;
+    }
+    question.bound_db = wanted == "best" ? HUGE_VAL : number(wanted, "accuracy");
+    mix_ = precision::find_mix(question, target_, samples);
+    if (!mix_->met && wanted != "best") {
+        throw UserError(
+            fmt::format("{}: --accuracy {} is not reached: {:.1f} dB in one type, {:.1f} dB with {} % of the "
+                        "work in a wider one; `{}` "
+                        "adds most of what is left. Fix: ask for less, allow more with --wide-share, or give "
+                        "--accuracy best and "
+                        "--report-accuracy to see why.",
+                        origin_, wanted, precision::decibel(mix_->narrow_noise),
+                        precision::decibel(mix_->mixed_noise), share, precision::worst(*mix_).name));
+    }
+    precision::mark(graph, *mix_);
+    tell(*mix_);
+}
+
+void Numbers::tell(const precision::Mix& mix) const {
+    std::string names;
+    for (size_t i = 0; i < mix.layers.size(); ++i) {
+        if (mix.wide[i])
+            names += fmt::format("{}{}={}", names.empty() ? "" : ",", mix.layers[i].name,
+                                 precision::precision_name(mix.layers[i].wide));
+    }
+    notes_.info(
+        {origin_, 0, 0},
+        fmt::format("signal to noise of the outputs: {:.1f} dB{}.", precision::decibel(mix.mixed_noise),
+                    names.empty()
+                        ? std::string(" without wider operations")
+                        : fmt::format(", {:.1f} dB before {}", precision::decibel(mix.narrow_noise), names)));
+}
+
+void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
+    graph = std::move(result.graph);
+    std::map<std::string, std::vector<std::string>> by_reason;
+    for (const std::string& node : result.in_floats) {
+        const size_t colon = node.rfind(": ");
+        by_reason[node.substr(colon + 2)].push_back(node.substr(0, colon));
+    }
+    for (const auto& [reason, nodes] : by_reason) {
+        constexpr size_t named = 6;
+        const auto last = nodes.begin() + static_cast<std::ptrdiff_t>(std::min(named, nodes.size()));
+        const std::string more =
+            nodes.size() > named ? fmt::format(", and {} more", nodes.size() - named) : std::string();
+        notes_.info({origin_, 0, 0}, fmt::format("stays in floats, because {}: {}{}.", reason,
+                                                 fmt::join(nodes.begin(), last, ", "), more));
+    }
+    for (const std::string& name : result.narrow_sums)
+        notes_.warning({origin_, 0, 0},
+                       fmt::format("`{}` makes f16 of sums of integers, which end at 65504: `{}` has no f32 "
+                                   "form of it. Fix: choose another device, or quantize with given scales.",
+                                   name, target_.platform.name()));
+    for (const std::string& name : result.widened)
+        notes_.info({origin_, 0, 0},
+                    fmt::format("`{}` has 4 bits, is stored with 8: `{}` has no such form of its operation.",
+                                name, target_.platform.name()));
+}
+
+void Numbers::report(const compiler::Lowered& lowered, ElemType precision) const {
+    const std::string& path = request_.options.text("report-accuracy");
+    if (path.empty() || !mix_) return;
+    std::map<std::string, size_t> layers;
+    for (size_t i = 0; i < mix_->layers.size(); ++i) {
+        for (const graph::NodeId n : mix_->layers[i].nodes) layers.emplace(names_[n], i);
+    }
+    std::vector<precision::Cost> costs(mix_->layers.size());
+    for (const proto::Op& op : lowered.module.program.op()) {
+        const auto layer = layers.find(op.id());
+        if (layer == layers.end()) continue;
+        precision::Cost& cost = costs[layer->second];
+        cost.cycles += static_cast<double>(op.estimated_cycles());
+        cost.energy_pj += op.estimated_energy_pj();
+    }
+    const bool csv = path.size() > 4 && path.compare(path.size() - 4, 4, ".csv") == 0;
+    write_file(path, precision::report(*mix_, precision, costs, csv));
+}
+
+}  // namespace kpu::pipeline

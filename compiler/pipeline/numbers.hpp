@@ -1,0 +1,54 @@
+#pragma once
+// The step from a float network to the types of a device: one type, int8 with its scales, or a mix.
+#include <optional>
+
+#include "compiler/emit/lower.hpp"
+#include "compiler/front_end.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/precision/mix.hpp"
+#include "compiler/quantize/quantize.hpp"
+
+namespace kpu::pipeline {
+
+/// What the device computes; it must outlive the result.
+graph::Supports supports_of(const compiler::Target& target);
+
+class Numbers {
+  public:
+    Numbers(const compiler::LoadRequest& request, const std::string& origin, const compiler::Target& target,
+            Diagnostics& notes)
+        : request_(request), origin_(origin), target_(target), notes_(notes) {}
+
+    /// Chooses the types. `after` is called behind each pass. Throws UserError.
+    void run(graph::Graph& graph, ElemType precision, const passes::Options& options,
+             const passes::AfterPass& after);
+    /// Writes what --report-accuracy asks for, once it is known what operations take.
+    void report(const compiler::Lowered& lowered, ElemType precision) const;
+
+  private:
+    bool asked(std::string_view option) const { return !request_.options.text(option).empty(); }
+    void check_options(bool quantized_already, ElemType precision) const;
+    std::unique_ptr<quantize::Samples> open_samples(const graph::Graph& graph) const;
+    void warn_of_random(const quantize::Samples& samples) const;
+    void warn_of_large_weights(const graph::Graph& graph, ElemType precision) const;
+    quantize::QuantizeOptions quantize_options(ElemType precision) const;
+    quantize::RangeOptions range_options() const;
+
+    void absorb(graph::Graph& graph, ElemType precision);
+    int64_t group_size() const;
+    void quantize(graph::Graph& graph, ElemType precision);
+    void convert(graph::Graph& graph, ElemType precision, const passes::Options& options,
+                 const passes::AfterPass& after);
+    void choose(graph::Graph& graph, precision::Question question, const quantize::Samples& samples);
+    void tell(const precision::Mix& mix) const;
+    void take(graph::Graph& graph, quantize::QuantizeResult result) const;
+
+    const compiler::LoadRequest& request_;
+    const std::string& origin_;
+    const compiler::Target& target_;
+    Diagnostics& notes_;
+    std::optional<precision::Mix> mix_;
+    std::vector<std::string> names_;  ///< of the sources of the nodes that mix_ counts
+};
+
+}  // namespace kpu::pipeline

@@ -1,0 +1,315 @@
+// Chains that are cut into strips give the values of the whole graph, without a hazard, and spare DRAM.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/diagnostics.hpp"
+#include "tests/compiler/plan/maker.hpp"
+
+namespace kpu::compiler {
+namespace {
+
+using namespace testing;
+
+/// So little L2 that pictures of some 20 KB go to DDR.
+const platforms::Overrides small_memories = {{"engine.l1.size_bytes", "16384"}, {"l2.size_bytes", "65536"}};
+
+/// Random chains over pictures: convolutions, pools, sums, branches, joins, slices, resized pictures.
+class Pictures {
+  public:
+    Pictures(ElemType elem, uint32_t seed) : maker(elem, seed) {}
+
+    Maker maker;
+
+    ValueId layers(ValueId x, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) x = layer(x);
+        return x;
+    }
+
+  private:
+    const graph::Value& value(ValueId x) { return maker.graph().value(x); }
+    int64_t rows(ValueId x) { return value(x).shape[1]; }
+    int64_t columns(ValueId x) { return value(x).shape[2]; }
+    int64_t channels(ValueId x) { return value(x).shape[3]; }
+
+    ValueId layer(ValueId x) {
+        const int64_t size = std::min(rows(x), columns(x));
+        switch (maker.pick(0, 10)) {
+            case 0:
+                return maker.unary("relu", x);
+            case 1: {
+                if (size < 8) return x;
+                const int64_t kernel = maker.pick(2, 3);
+                return maker.pool("maxpool", x, kernel, maker.pick(1, kernel), maker.pick(0, kernel - 1));
+            }
+            case 2: {  // a residual, fused
+                const ValueId y = maker.conv(x, channels(x), 3, 1, 1);
+                const ValueId sum = maker.binary("add", y, x);
+                maker.fuse(2);
+                return sum;
+            }
+            case 3: {  // two convolutions and a way around them
+                const ValueId y = maker.conv(maker.conv(x, maker.pick(4, 12), 3, 1, 1), channels(x), 3, 1, 1);
+                return maker.binary("add", y, x);
+            }
+            case 4: {
+                const ValueId a = maker.conv(x, maker.pick(4, 12), 1, 1, 0);
+                const ValueId b = maker.conv(x, maker.pick(4, 12), 5, 1, 2);
+                return joined({a, b});
+            }
+            case 5: {
+                if (channels(x) < 8) return x;
+                const ValueId half = slice(x, channels(x) / 2);
+                return joined({maker.conv(half, 8, 3, 1, 1), maker.conv(x, 8, 1, 1, 0)});
+            }
+            case 6:
+                return size > 24 ? x : resized(x);
+            case 7: {
+                const int64_t h = rows(x), w = columns(x), c = channels(x);
+                return maker.reshape(maker.unary("relu", maker.reshape(x, {1, h * w, c})), {1, h, w, c});
+            }
+            case 8:
+                return turned(maker.unary("relu", turned(x)));
+            default: {
+                const int64_t kernel = maker.pick(1, std::min<int64_t>(5, size));
+                const int64_t stride = size > 20 ? maker.pick(1, 2) : 1;
+                return maker.conv(x, maker.pick(4, 20), kernel, stride, maker.pick(0, kernel / 2));
+            }
+        }
+    }
+
+    ValueId joined(std::vector<ValueId> parts) {
+        NodeOptions options = maker.named("Concat");
+        options.quant = value(parts[0]).quant;
+        for (const ValueId part : parts) maker.graph().value(part).quant = options.quant;
+        return maker.graph().add_node("concat", std::move(parts), attributes({integer("axis", 3)}), options);
+    }
+
+    ValueId slice(ValueId x, int64_t count) {
+        NodeOptions options = maker.named("Slice");
+        options.quant = value(x).quant;
+        return maker.graph().add_node(
+            "slice", {x},
+            attributes({ints("starts", {channels(x) - count}), ints("ends", {channels(x)}), ints("axes", {3}),
+                        ints("steps", {1})}),
+            options);
+    }
+
+    /// Rows and columns change places.
+    ValueId turned(ValueId x) {
+        NodeOptions options = maker.named("Transpose");
+        options.quant = value(x).quant;
+        return maker.graph().add_node("transpose", {x}, attributes({ints("perm", {0, 2, 1, 3})}), options);
+    }
+
+    ValueId resized(ValueId x) {
+        NodeOptions options = maker.named("Resize");
+        options.quant = value(x).quant;
+        return maker.graph().add_node(
+            "resize", {x},
+            attributes({ints("sizes", {1, 2 * rows(x), 2 * columns(x), channels(x)}),
+                        graph::word("mode", "nearest"), graph::word("coordinates", "asymmetric"),
+                        graph::word("nearest_mode", "floor")}),
+            options);
+    }
+};
+
+/// What is found without a wish.
+Result run_in_strips(Maker& maker, const MappingWishes& wishes = {}) {
+    return run(maker, "swkpu-v1", small_memories, &wishes);
+}
+
+bool is_cut(const Result& result) {
+    const std::vector<PlannedOp>& ops = result.lowered.ops;
+    return std::any_of(ops.begin(), ops.end(), [](const PlannedOp& op) { return op.strips > 0; });
+}
+
+class RandomStrips : public ::testing::TestWithParam<uint32_t> {};
+
+TEST_P(RandomStrips, KeepTheirValues) {
+    int cut = 0;
+    for (uint32_t seed = 0; seed < 5; ++seed) {
+        const ElemType elem = seed % 3 == 0 ? ElemType::f16 : ElemType::i8;
+        Pictures pictures(elem, GetParam() * 100 + seed);
+        Maker& maker = pictures.maker;
+        ValueId x = maker.input({1, maker.pick(40, 80), maker.pick(40, 80), maker.pick(4, 16)});
+        x = pictures.layers(x, maker.pick(3, 7));
+        if (maker.pick(0, 2) == 0) {  // somebody outside reads it too
+            const ValueId y = pictures.layers(x, 3);
+            maker.output(maker.unary("relu", y));
+        }
+        maker.output(maker.unary("relu", maker.pool("maxpool", x, 2, 2, 0)));
+        cut += is_cut(run_in_strips(maker)) ? 1 : 0;
+    }
+    EXPECT_GE(cut, 2);
+}
+
+/// Six convolutions on pictures of 64 KB, and one that halves them.
+ValueId six_convolutions(Maker& maker) {
+    ValueId x = maker.input({1, 64, 64, 16});
+    for (int i = 0; i < 6; ++i) x = maker.conv(x, 16, 3, 1, 1);
+    x = maker.conv(x, 8, 3, 2, 1);
+    maker.output(x);
+    return x;
+}
+
+MappingWishes wishes(const std::string& pattern, int64_t strips) {
+    MappingWish wish;
+    wish.pattern = pattern;
+    wish.strips = strips;
+    return MappingWishes({wish});
+}
+
+TEST(Strips, TensorsOfAChainStayOnChip) {
+    Maker maker(ElemType::i8, 3), same(ElemType::i8, 3);
+    six_convolutions(maker);
+    six_convolutions(same);
+    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small_memories);
+    EXPECT_TRUE(is_cut(cut));
+    EXPECT_FALSE(is_cut(uncut));
+    // the input, the output, weights (once for each strip), and not six tensors of 64 KB, written and read
+    const uint64_t tensors = 6 * 2 * 65536;
+    EXPECT_GE(uncut.dram_bytes, tensors);
+    EXPECT_LE(cut.dram_bytes, uncut.dram_bytes - tensors * 3 / 4);
+    // the whole tensors are no more: they have no bytes, and nobody can read them
+    EXPECT_EQ(cut.lowered.memory.ddr_bytes, 0u);
+    for (const proto::Tensor& tensor : cut.lowered.module.program.tensor()) {
+        if (tensor.role() == proto::Tensor::INTERMEDIATE) {
+            EXPECT_THAT(tensor.id(), ::testing::HasSubstr("strip"));
+        }
+    }
+}
+
+struct Heads {
+    std::vector<int64_t> batches;
+    int64_t rows, columns, width;
+    int64_t count() const {
+        return std::accumulate(batches.begin(), batches.end(), int64_t{1}, std::multiplies<>());
+    }
+    uint64_t scores() const { return static_cast<uint64_t>(count() * rows * columns * 2); }  ///< bytes of f16
+    uint64_t rest() const { return static_cast<uint64_t>(4 * count() * width * (rows + columns)); }
+};
+
+void attention(Maker& maker, const Heads& heads) {
+    const auto product = [&](ValueId a, ValueId b) {
+        return maker.graph().add_node("gemm", {a, b}, attributes({graph::type("accum_type", ElemType::f32)}),
+                                      maker.named("MatMul"));
+    };
+    const auto input = [&](int64_t rows, int64_t columns) {
+        std::vector<int64_t> shape = heads.batches;
+        shape.insert(shape.end(), {rows, columns});
+        return maker.input(shape);
+    };
+    const ValueId scores = product(input(heads.rows, heads.width), input(heads.width, heads.columns));
+    const auto axis = static_cast<int64_t>(heads.batches.size()) + 1;
+    const ValueId shares = maker.graph().add_node("softmax", {scores}, attributes({integer("axis", axis)}),
+                                                  maker.named("Softmax"));
+    maker.output(product(shares, input(heads.columns, heads.width)));
+}
+
+/// Bytes of DRAM as they are found, and without strips.
+std::pair<uint64_t, uint64_t> traffic(const Heads& heads) {
+    Maker maker(ElemType::f16, 4), same(ElemType::f16, 4);
+    attention(maker, heads);
+    attention(same, heads);
+    const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small_memories);
+    EXPECT_TRUE(is_cut(cut));
+    return {cut.dram_bytes, uncut.dram_bytes};
+}
+
+TEST(Strips, ScoresOfAttentionStayOnChip) {
+    const Heads heads = {{12}, 64, 96, 16};
+    const auto [cut, uncut] = traffic(heads);
+    EXPECT_GE(uncut, heads.rest() + 4 * heads.scores());
+    EXPECT_LE(cut, heads.rest() + heads.rest() / 10);
+}
+
+/// Keys and values of all heads exceed L2, and so do the scores of one.
+TEST(Strips, RowsOfHeadsThatAreApart) {
+    for (const Heads& heads :
+         {Heads{{6}, 192, 256, 32}, Heads{{3, 1}, 192, 256, 32}, Heads{{1, 5}, 256, 200, 48}}) {
+        const auto [cut, uncut] = traffic(heads);
+        EXPECT_GE(uncut, heads.rest() + 4 * heads.scores());
+        EXPECT_LE(cut, 4 * heads.rest()) << heads.rows;  // keys and values come once for each strip of rows
+        EXPECT_LE(2 * cut, uncut) << heads.rows;
+    }
+}
+
+TEST(Strips, AreOneOperationOfTheProgram) {
+    Maker maker(ElemType::i8, 3);
+    six_convolutions(maker);
+    const Lowered lowered = run_in_strips(maker).lowered;
+    std::map<std::string, int64_t> macs;
+    int striped = 0;
+    for (const proto::Op& op : lowered.module.program.op()) {
+        EXPECT_TRUE(macs.emplace(op.id(), 0).second) << op.id() << " stands there twice";
+        for (const proto::OpAttribute& attribute : op.attribute()) {
+            if (attribute.name() == "macs") macs[op.id()] = attribute.i();
+            if (attribute.name() == "strips") ++striped;
+        }
+    }
+    EXPECT_GE(striped, 5);
+    EXPECT_EQ(macs.at("Conv1"), 64 * 64 * 16 * 16 * 9);
+    EXPECT_EQ(macs.at("Conv6"), 32 * 32 * 16 * 8 * 9);
+}
+
+TEST(Strips, AsManyAsAreWished) {
+    for (const int64_t strips : {2, 5, 9}) {
+        Maker maker(ElemType::i8, 3);
+        six_convolutions(maker);
+        const Result result = run_in_strips(maker, wishes("Conv*", strips));
+        int64_t found = 0;
+        for (const PlannedOp& op : result.lowered.ops) {
+            if (op.op.source.name == "Conv3") found = op.strips;
+        }
+        EXPECT_EQ(found, strips);
+    }
+}
+
+TEST(Strips, NoneWhereNoneAreWished) {
+    Maker maker(ElemType::i8, 3);
+    six_convolutions(maker);
+    EXPECT_FALSE(is_cut(run_in_strips(maker, wishes("*", 1))));
+}
+
+TEST(Strips, MoreThanThereAreRowsAreRefused) {
+    Maker maker(ElemType::i8, 3);
+    six_convolutions(maker);
+    try {
+        in_strips(maker.graph(), Target(platforms::load("swkpu-v1", small_memories)), wishes("Conv3", 500));
+        FAIL() << "it was accepted";
+    } catch (const UserError& error) {
+        EXPECT_THAT(error.what(),
+                    ::testing::HasSubstr("Conv3 (Conv): the mapping that is fixed for it is illegal"));
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("cannot be cut into 500 strips"));
+    }
+}
+
+TEST(Strips, SumsOverRowsAndFlatReadersEndAChain) {
+    Maker maker(ElemType::i8, 9);
+    ValueId x = maker.input({1, 64, 64, 16});
+    for (int i = 0; i < 3; ++i) x = maker.conv(x, 16, 3, 1, 1);
+    x = maker.pool("maxpool", x, 64, 64, 0);
+    maker.output(maker.gemm(maker.reshape(x, {1, 16}), 10));
+    EXPECT_TRUE(is_cut(run_in_strips(maker)));
+}
+
+/// Rows and columns of a square picture change places on one way: its strips need rows of it, and as many columns.
+TEST(Strips, OfAPictureThatIsReadAlongTwoDimensions) {
+    Maker maker(ElemType::i8, 11);
+    const ValueId x = maker.input({1, 64, 64, 16});
+    const ValueId across =
+        maker.graph().add_node("transpose", {maker.conv(x, 16, 1, 1, 0)},
+                               attributes({ints("perm", {0, 2, 1, 3})}), maker.named("Transpose", 8));
+    ValueId y = maker.binary("add", maker.conv(x, 16, 1, 1, 0), across);
+    for (int i = 0; i < 3; ++i) y = maker.conv(y, 16, 1, 1, 0);
+    maker.output(maker.pool("maxpool", y, 2, 2, 0));
+    EXPECT_TRUE(is_cut(run_in_strips(maker)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomStrips, ::testing::Range(0u, 5u));
+
+}  // namespace
+}  // namespace kpu::compiler
