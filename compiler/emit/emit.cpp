@@ -1,238 +1,110 @@
+#include "compiler/emit/emit.hpp"
+
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <utility>
 
-#include "compiler/emit/lane.hpp"
+#include "compiler/emit/op_records.hpp"
+#include "compiler/emit/stages.hpp"
+#include "compiler/emit/tensors.hpp"
+#include "compiler/plan/table.hpp"
+#include "isa/device_limits.hpp"
 
 namespace kpu::compiler {
-
-using builder::Expr;
-using builder::Task;
-
 namespace {
 
-/// One lap along each axis.
-using Laps = std::vector<const Lap*>;
-
-/// All combinations of one lap for each axis.
-std::vector<Laps> combinations(const std::vector<Laps>& choices) {
-    std::vector<Laps> result{{}};
-    for (const Laps& choice : choices) {
-        std::vector<Laps> longer;
-        for (const Laps& head : result) {
-            for (const Lap* lap : choice) {
-                longer.push_back(head);
-                longer.back().push_back(lap);
-            }
-        }
-        result = std::move(longer);
+void load_table(Emission& out, uint32_t op) {
+    for (const Block& block : read_of_table(out.plan)) {
+        const builder::TensorType type = builder::tensor(block.elem, {block.count.product()});
+        const builder::Region from =
+            out.program.region("", out.buffers.weights, out.constants.place(block), type);
+        const builder::Region to =
+            out.program.region("", out.buffers.table, out.plan.table.places.at(block), type);
+        builder::Task task = out.program.transfer("", to, from).op(op);
+        out.order.add(task, {}, {}, {Span{out.buffers.table.index, 0, 1, false, 0, {}, {}}});
     }
-    return result;
 }
 
-/// Neighbouring tiles of the unrolled axes, one for each lane, and all iterations over the others.
-class StageEmitter {
-  public:
-    StageEmitter(Places& places, std::shared_ptr<Shared> shared, Laps fixed, std::vector<Laps> work,
-                 size_t stage)
-        : places_(places),
-          shared_(std::move(shared)),
-          fixed_(std::move(fixed)),
-          work_(std::move(work)),
-          stage_(stage) {
-        const std::vector<int64_t>& split = shared_->mapping.tiling.split;
-        tasks_ =
-            static_cast<size_t>(shared_->mapping.tiling.tasks(shared_->mapping.op, shared_->mapping.homes));
-        const Mapping& mapping = shared_->mapping;
-        for (size_t a = 0; mapping.tiling.cuts_sum(mapping.op) && a < mapping.op.axes.size(); ++a) {
-            if (mapping.op.axes[a].walk == Walk::sum) parts_ = mapping.tiling.tiles(mapping.op, a);
+void add_tasks(Emission& out) {
+    load_table(out, out.program.op("__setup", "Setup"));
+    OpRecords records(out);
+    for (const PlannedOp& op : out.plan.ops) records.add(op);
+    std::vector<Stage> stages;
+    for (uint64_t inference = 0; inference < out.plan.inferences; ++inference) {
+        for (size_t number = 0; number < out.plan.ops.size(); ++number) {
+            for (Stage& stage : stages_of(out, number, inference)) stages.push_back(std::move(stage));
         }
-        const int64_t lanes = shared_->mapping.tiling.lanes();
-        for (int64_t number = 0; number < lanes; ++number) {
-            std::vector<int64_t> place;
-            int64_t rest = number;
-            for (const int64_t along : split) {
-                place.push_back(rest % along);
-                rest /= along;
-            }
-            if (runs_of(place, work_.front()))
-                lanes_.push_back(
-                    std::make_unique<Lane>(places_, *shared_, std::move(place), static_cast<size_t>(number)));
-        }
-        for (const std::unique_ptr<Lane>& lane : lanes_) lane->half = static_cast<int64_t>(stage_ % 2);
     }
+    // constants of the next stage come while this one computes
+    if (!stages.empty()) stages[0].prologue();
+    for (size_t s = 0; s < stages.size(); ++s) {
+        const bool more = s + 1 < stages.size(), alone = stages[s].alone || (more && stages[s + 1].alone);
+        if (more && !alone) stages[s + 1].prologue();
+        stages[s].body();
+        if (more && alone) stages[s + 1].prologue();
+    }
+}
 
-    /// Constants that all iterations share.
-    void prologue() {
-        const bool alone = shared_->mapping.tiling.l1_bytes() > places_.arena_bytes;
-        const uint32_t turn = alone ? 0 : places_.turns++ % 2;
-        places_.throttle.reserve(hoisted_tasks(true));
-        Lane::Staged staged;
-        for (const std::unique_ptr<Lane>& lane : lanes_) {
-            lane->place_operands(static_cast<int64_t>(turn * places_.arena_bytes));
-            lane->set_position(*runs_of(lane->place, work_.front()));
-            lane->load_hoisted(true, staged);
-        }
-        keep_parts();
+/// Of L1 and L2, at most at a time.
+uint64_t peak_sram(const Plan& plan) {
+    uint64_t tiles = 0;
+    for (const PlannedOp& op : plan.ops) {
+        const auto lanes = static_cast<uint64_t>(std::max<int64_t>(op.tiling.lanes(), 1));
+        tiles = std::max(tiles, lanes * op.tiling.l1_bytes() + op.tiling.kept_bytes);
     }
+    return plan.resident_bytes + plan.held_bytes + plan.table.bytes + tiles;
+}
 
-    void body() {
-        bring_pending();
-        if (!shared_->copied) lanes_.front()->copy_kept();
-        shared_->copied = true;
-        places_.throttle.reserve(hoisted_tasks(false));
-        Lane::Staged staged;
-        for (const std::unique_ptr<Lane>& lane : lanes_) {
-            lane->set_position(*runs_of(lane->place, work_.front()));
-            lane->queue_loads();
-            lane->load_hoisted(false, staged);
-        }
-        const int64_t depth = shared_->mapping.tiling.depth;
-        int64_t slot = 0;
-        for (const Laps& laps : work_) {
-            const int64_t count = start(laps);
-            places_.throttle.reserve(tasks_ * static_cast<size_t>(std::min(count, depth)));
-            if (count == 1) {
-                iteration(Expr(0), Expr(slot++ % depth));
-                continue;
-            }
-            places_.program.loop("t", 0, count - 1, depth,
-                                 [&](const Expr& t) { iteration(t, t % Expr(depth)); });
-            finish_loop(static_cast<size_t>(depth));
-        }
-    }
-
-  private:
-    /// Where they go in L2 the operation before has its tensors: the first stage's come when that has begun all it does, before
-    /// those of the second.
-    void keep_parts() {
-        const std::vector<Keep>& keep = shared_->mapping.tiling.keep;
-        if (std::find(keep.begin(), keep.end(), Keep::stage) == keep.end()) return;
-        if (stage_ == 0) {
-            shared_->pending = [this] { bring_kept(); };
-            return;
-        }
-        bring_pending();
-        bring_kept();
-    }
-    void bring_pending() {
-        if (const auto pending = std::exchange(shared_->pending, nullptr)) pending();
-    }
-    void bring_kept() {
-        const Mapping& mapping = shared_->mapping;
-        int64_t tasks = 0;
-        for (size_t i = 0; i < mapping.op.operands.size(); ++i) {
-            if (mapping.tiling.keep[i] != Keep::stage) continue;
-            const uint64_t bytes = tile_bytes(places_.graph, mapping.op, i, mapping.tiling.tile);
-            tasks += mapping.tiling.parts(mapping.op, i) * places_.target.pieces(true, bytes, 1);
-        }
-        places_.throttle.reserve(static_cast<size_t>(tasks));
-        for (const std::unique_ptr<Lane>& lane : lanes_) lane->bring_kept();
-    }
-
-    /// Of one lane, before its first iteration.
-    size_t hoisted_tasks(bool constants) const {
-        const Mapping& mapping = shared_->mapping;
-        const int64_t lanes = mapping.tiling.lanes();
-        int64_t tasks = 0;
-        for (size_t i = 0; i < mapping.op.operands.size(); ++i) {
-            const bool constant = places_.graph.value(mapping.op.operands[i].value).constant();
-            if (!mapping.tiling.hoisted[i] || constant != constants) continue;
-            const uint64_t bytes =
-                constants ? tile_bytes(places_.graph, mapping.op, i, mapping.tiling.tile) : 0;
-            tasks += mapping.tiling.parts(mapping.op, i) *
-                     (places_.target.pieces(true, bytes, lanes) + places_.target.pieces(false, bytes, lanes));
-        }
-        return static_cast<size_t>(tasks);
-    }
-
-    /// What a lane has of these laps; nothing if it has no part in one of them.
-    std::optional<std::vector<Run>> runs_of(const std::vector<int64_t>& place, const Laps& laps) const {
-        std::vector<Run> runs;
-        for (size_t a = 0; a < laps.size(); ++a) {
-            const Lap& lap = fixed_[a] != nullptr ? *fixed_[a] : *laps[a];
-            if (place[a] >= static_cast<int64_t>(lap.lanes.size())) return std::nullopt;
-            runs.push_back(lap.lanes[static_cast<size_t>(place[a])]);
-        }
-        return runs;
-    }
-
-    /// Sets the lanes that take part. Result: iterations.
-    int64_t start(const Laps& laps) {
-        active_.clear();
-        int64_t count = 1;
-        for (const std::unique_ptr<Lane>& lane : lanes_) {
-            const std::optional<std::vector<Run>> runs = runs_of(lane->place, laps);
-            if (!runs) continue;
-            count = lane->set_position(*runs);
-            lane->issued.clear();
-            lane->queue_loads();
-            active_.push_back(lane.get());
-        }
-        return count;
-    }
-
-    void iteration(const Expr& t, const Expr& slot) {
-        Lane::Staged staged;
-        for (Lane* lane : active_) lane->begin(t, slot, staged);
-        for (int64_t number = 0; number < parts_; ++number) {
-            for (Lane* lane : active_) lane->part(number, t, slot);
-        }
-        for (Lane* lane : active_) lane->end(t, slot);
-    }
-
-    void finish_loop(size_t depth) {
-        std::vector<Task> issued;
-        size_t most = 0;
-        for (Lane* lane : active_) {
-            issued.insert(issued.end(), lane->issued.begin(), lane->issued.end());
-            most = std::max(most, lane->issued.size());
-        }
-        places_.throttle.after_loop(std::move(issued), most * depth);
-    }
-
-    Places& places_;
-    std::shared_ptr<Shared> shared_;
-    Laps fixed_;  ///< of unrolled axes; null: the axis is in `work_`
-    std::vector<Laps> work_;
-    size_t stage_;  ///< of the operation
-    std::vector<std::unique_ptr<Lane>> lanes_;
-    std::vector<Lane*> active_;
-    size_t tasks_;       ///< of an iteration of a lane
-    int64_t parts_ = 0;  ///< of a cut sum
-};
+void describe_program(Emission& out) {
+    const Plan& plan = out.plan;
+    KPUProgram& message = out.program.message();
+    const uint64_t weights = out.constants.size();
+    proto::Buffer& buffer = *message.mutable_buffer(static_cast<int>(out.buffers.weights.index));
+    *buffer.mutable_size() =
+        builder::Expr(static_cast<int64_t>(std::max<uint64_t>(weights, tile_align))).proto();
+    message.set_weight_bytes(weights);
+    if (plan.inferences > 1) message.set_inferences(plan.inferences);
+    message.set_peak_sram_bytes(peak_sram(plan));
+    uint64_t host = 0;
+    for (const Storage& storage : plan.memory.storages)
+        host += storage.input || storage.output ? host_bytes(storage, plan.inferences) : 0;
+    message.set_peak_dram_bytes(plan.memory.ddr_bytes + host + weights);
+    message.set_activation_bytes(plan.memory.ddr_bytes + host + plan.resident_bytes);
+    message.set_target_name(out.target.platform.name());
+    message.set_target_version(out.target.platform.version());
+    message.set_target_hash(legality_hash(out.target.limits));
+}
 
 }  // namespace
 
-std::vector<Stage> stages_of(Places& places, const Mapping& mapping) {
-    const TileOp& op = mapping.op;
-    auto laps = std::make_shared<std::vector<std::vector<Lap>>>();
-    std::vector<Laps> unrolled, looped;
-    for (size_t a = 0; a < op.axes.size(); ++a) {
-        const Walk walk = op.axes[a].walk;
-        const std::vector<Lap> whole{{1, {{0, 1, op.axes[a].extent}}}};  // of a sum, every iteration sees all
-        laps->push_back(walk == Walk::sum
-                            ? whole
-                            : laps_along(places.graph, op, static_cast<int>(a), mapping.tiling.tile[a],
-                                         mapping.tiling.split[a], walk == Walk::unroll));
-    }
-    for (size_t a = 0; a < op.axes.size(); ++a) {
-        Laps pointers;
-        for (const Lap& lap : (*laps)[a]) pointers.push_back(&lap);
-        const bool unroll = op.axes[a].walk == Walk::unroll;
-        unrolled.push_back(unroll ? pointers : Laps{nullptr});
-        looped.push_back(unroll ? Laps{nullptr} : std::move(pointers));
-    }
-    const auto shared = std::make_shared<Shared>(mapping, std::move(laps));
-    const std::vector<Laps> work = combinations(looped);
-    std::vector<Stage> stages;
-    for (const Laps& fixed : combinations(unrolled)) {
-        const auto emitter = std::make_shared<StageEmitter>(places, shared, fixed, work, stages.size());
-        stages.push_back({[emitter] { emitter->prologue(); }, [emitter] { emitter->body(); },
-                          mapping.tiling.l1_bytes() > places.arena_bytes});
-    }
-    return stages;
+Emitted emit(const Plan& plan, const Target& target) {
+    Emission out(plan, target);
+    add_tasks(out);
+    add_tensors(out);
+    describe_program(out);
+    Emitted result;
+    result.weight_bytes = out.constants.size();
+    result.weights = out.constants.take();
+    result.module = std::move(out.program).build();
+    result.launches = std::move(out.kernels.launches);
+    result.needs_values = out.kernels.needs_values;
+    return result;
+}
+
+Lowered lower(Plan plan, const Target& target) {
+    Emitted emitted = emit(plan, target);
+    return {std::move(plan), std::move(emitted)};
+}
+
+void add_weights(Lowered& lowered) {
+    Emitted& emitted = lowered.emitted;
+    if (emitted.weight_bytes == 0) return;
+    builder::add_data(emitted.module, "weights", "weights", bytes_of(*lowered.plan.graph, emitted.weights));
+}
+
+void promise_weights(Lowered& lowered) {
+    Emitted& emitted = lowered.emitted;
+    if (emitted.weight_bytes > 0)
+        builder::promise_data(emitted.module, "weights", "weights", emitted.weight_bytes);
 }
 
 }  // namespace kpu::compiler

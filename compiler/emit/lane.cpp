@@ -112,38 +112,42 @@ void Lane::end(const Expr& t, const Expr& slot) {
 void Lane::copy_kept() {
     for (size_t i = 0; i < op_.operands.size(); ++i) {
         if (tiling_.keep[i] != Keep::whole) continue;
-        Held& held = shared_.mapping.held;
-        if (held.holds(i) && !held.there.insert({static_cast<int64_t>(i)}).second) continue;
+        const bool held = shared_.planned.holds(i);
+        if (held && !out_.held_tiles[shared_.number].insert({static_cast<int64_t>(i)}).second) continue;
         const auto [to, from] = tiles_.whole(i);
         move(to, from, false);
     }
 }
 
 void Lane::queue_loads() {
-    before_ = std::move(places_.loads[engine_]);
-    places_.loads[engine_] = {};
+    before_ = std::move(out_.loads[engine_]);
+    out_.loads[engine_] = {};
+}
+
+bool Lane::is_held(uint32_t buffer) const {
+    return out_.plan.held_bytes > 0 && buffer == out_.buffers.held.index;
 }
 
 Task Lane::finish(Task task, const std::vector<Span>& reads, const std::vector<Span>& writes,
                   const std::vector<Task>& others) {
-    const std::vector<Task> before = places_.order.before(reads, writes, others);
-    task.after(before).op(shared_.mapping.number);
+    const std::vector<Task> before = out_.order.before(reads, writes, others);
+    task.after(before).op(shared_.planned.number + 1);
     std::vector<Span> changing;  // each tile that is held is written once: nobody waits for its readers
     for (const Span& span : reads) {
-        if (!places_.holds(span.buffer)) changing.push_back(span);
+        if (!is_held(span.buffer)) changing.push_back(span);
     }
-    places_.order.add(task, before, changing, writes);
+    out_.order.add(task, before, changing, writes);
     issued.push_back(task);
     return task;
 }
 
 Task Lane::move(const Tile& to, const Tile& from, bool store, const std::vector<Task>& others) {
     const std::vector<Span> reads = known(from.span), writes = known(to.span);
-    Task task = finish(store ? places_.program.store("", to.region, from.region)
-                             : places_.program.transfer("", to.region, from.region),
+    Task task = finish(store ? out_.program.store("", to.region, from.region)
+                             : out_.program.transfer("", to.region, from.region),
                        reads, writes, others);
     // tasks without an L1 would all stand in the first engine's token table
-    const uint32_t l1 = places_.l1[engine_].index;
+    const uint32_t l1 = out_.buffers.l1[engine_].index;
     if (engine_ > 0 && to.span.buffer != l1 && from.span.buffer != l1)
         task.decorate("seq_engine", Expr(static_cast<int64_t>(engine_)));
     return task;
@@ -151,22 +155,22 @@ Task Lane::move(const Tile& to, const Tile& from, bool store, const std::vector<
 
 void Lane::fetch(size_t operand, const Tile& to, const Tile& from) {
     if (beforehand_) return stream(operand, to, from);
-    const bool into_l1 = to.span.buffer == places_.l1[engine_].index;
+    const bool into_l1 = to.span.buffer == out_.buffers.l1[engine_].index;
     const auto of = into_l1 ? &Loads::into_l1 : &Loads::into_l2;
     std::vector<Task> others;
     for (const auto& [number, task] : before_.*of) others.push_back(task);
-    (places_.loads[engine_].*of).insert_or_assign(operand, move(to, from, false, others));
+    (out_.loads[engine_].*of).insert_or_assign(operand, move(to, from, false, others));
 }
 
 /// Large constants come from DDR one after the other, in as many pieces at once as it takes to keep DRAM busy: more would
 /// close each other's pages.
 void Lane::stream(size_t operand, const Tile& to, const Tile& from) {
-    std::vector<Task>& streams = places_.streams;
-    const bool from_ddr = from.span.buffer == places_.weights.index;
-    const uint64_t bytes = tile_bytes(places_.graph, op_, operand, tiling_.tile);
+    std::vector<Task>& streams = out_.streams;
+    const bool from_ddr = from.span.buffer == out_.buffers.weights.index;
+    const uint64_t bytes = tile_bytes(out_.graph, op_, operand, tiling_.tile);
     const bool queues = from_ddr && bytes >= large_constant;
-    const auto at_once = static_cast<size_t>(places_.target.units_at_once(true));
-    const int64_t count = places_.target.pieces(from_ddr, bytes, tiling_.lanes());
+    const auto at_once = static_cast<size_t>(out_.target.units_at_once(true));
+    const int64_t count = out_.target.pieces(from_ddr, bytes, tiling_.lanes());
     const std::vector<Tile> parts = tiles_.pieces(from, count), ends = tiles_.pieces(to, count);
     for (size_t number = 0; number < parts.size(); ++number) {
         std::vector<Task> others;
@@ -177,7 +181,7 @@ void Lane::stream(size_t operand, const Tile& to, const Tile& from) {
 }
 
 std::vector<Span> Lane::known(const Span& span) const {
-    if (span.buffer == places_.weights.index) return {};
+    if (span.buffer == out_.buffers.weights.index) return {};
     return {span};
 }
 
@@ -204,8 +208,7 @@ Tile Lane::in_l2(size_t operand, const Expr& slot, int64_t part, Staged& staged,
     if (tiling_.keep[operand] == Keep::stage) return tiles_.kept_part(operand, part, half);
     if (tiling_.keep[operand] != Keep::no) {
         Tile kept = tiles_.kept(operand, t);
-        Held& held = shared_.mapping.held;
-        auto& there = held.holds(operand) ? held.there : shared_.kept;
+        auto& there = shared_.planned.holds(operand) ? out_.held_tiles[shared_.number] : shared_.kept;
         if (tiling_.keep[operand] == Keep::tiles && there.insert(identity).second)
             fetch(operand, kept, tiles_.at_home(operand, t));
         return kept;
@@ -237,7 +240,7 @@ int Lane::sum_axis() const {
 
 void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const Expr& slot) {
     std::vector<std::optional<Tile>>& tiles = tiles_now_;
-    const Node& node = places_.graph.nodes[anchor.node];
+    const Node& node = out_.graph.nodes[anchor.node];
     std::vector<Region> inputs;
     std::vector<Span> reads;
     const size_t addend = node.spec().addend;
@@ -266,7 +269,7 @@ void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const
     const bool product = node.spec().op_class == OpcodeClass::gemm;
     const OpcodeSpec& spec =
         node.spec().group_scales ? node.spec() : opcode(*find_opcode(product ? "gemm.acc" : "conv2d.acc"));
-    Task task = places_.program.compute(std::string(spec.name), inputs, {result.region});
+    Task task = out_.program.compute(std::string(spec.name), inputs, {result.region});
     BoundAttrs attrs = patched(anchor, node);
     for (BoundAttr& attribute : attrs.list) {
         if (attribute.name == "accum_type") attribute.type = sums;
@@ -277,26 +280,26 @@ void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const
 }
 
 ElemType Lane::sum_type() const {
-    const ElemType sums = accumulator_of(places_.graph, op_);
+    const ElemType sums = accumulator_of(out_.graph, op_);
     return sums == ElemType::none ? value(op_.nodes[op_.anchor].outputs[0]).elem : sums;
 }
 
 void Lane::narrow(const TileNode& anchor, const Expr& slot) {
     std::vector<std::optional<Tile>>& tiles = tiles_now_;
     const size_t y = anchor.outputs[0];
-    const ElemType sums = accumulator_of(places_.graph, op_);
+    const ElemType sums = accumulator_of(out_.graph, op_);
     tiles[y] = tiles_.in_l1(y, slot, 0);
     if (sums == ElemType::none) return;  // the accumulator itself, with the scales of the result
     Tile from = *sum_;
     if (sums == ElemType::i32) from = tiles_.scaled_sum(anchor, slot);
-    Task task = places_.program.compute(sums == ElemType::i32 ? "requant" : "cast", {from.region},
-                                        {tiles[y]->region});
+    Task task =
+        out_.program.compute(sums == ElemType::i32 ? "requant" : "cast", {from.region}, {tiles[y]->region});
     finish(task, {from.span}, {tiles[y]->span});
 }
 
 void Lane::run_node(const TileNode& tile, const Expr& t, const Expr& slot) {
     std::vector<std::optional<Tile>>& tiles = tiles_now_;
-    const Node& node = places_.graph.nodes[tile.node];
+    const Node& node = out_.graph.nodes[tile.node];
     std::vector<Region> inputs, outputs;
     std::vector<Span> reads, writes;
     for (const size_t i : tile.inputs) {
@@ -316,30 +319,30 @@ void Lane::run_node(const TileNode& tile, const Expr& t, const Expr& slot) {
         finish(launch(*kernel, tile, inputs, outputs), reads, writes);
         return;
     }
-    Task task = places_.program.compute(std::string(node.spec().name), inputs, outputs);
+    Task task = out_.program.compute(std::string(node.spec().name), inputs, outputs);
     copy_attributes(task, node.spec(), patched(tile, node));
     finish(task, reads, writes);
 }
 
 Task Lane::launch(const kernels::Operation& kernel, const TileNode& tile, const std::vector<Region>& inputs,
                   const std::vector<Region>& outputs) {
-    const Node& node = places_.graph.nodes[tile.node];
+    const Node& node = out_.graph.nodes[tile.node];
     kernels::Shapes in, out;
     for (const size_t i : tile.inputs) in.push_back(tiles_.shape(i));
     for (const size_t o : tile.outputs) out.push_back(tiles_.shape(o));
     const kernels::Launch of = kernel.launch(in, out, node.attrs);
-    const kernels::Instance& instance = kernels::instance_of(kernel, data_type(places_.graph, node), of);
+    const kernels::Instance& instance = kernels::instance_of(kernel, data_type(out_.graph, node), of);
     carry(instance.body);
-    places_.needs_values = places_.needs_values || instance.needs_values;
-    Task task = places_.program.launch(instance.body.name(), inputs, outputs, of.workgroups, of.scalars);
-    places_.launches[task.statement()] = of.work;
+    out_.kernels.needs_values = out_.kernels.needs_values || instance.needs_values;
+    Task task = out_.program.launch(instance.body.name(), inputs, outputs, of.workgroups, of.scalars);
+    out_.kernels.launches[task.statement()] = of.work;
     return task;
 }
 
 /// The program has each kernel once, however many tasks launch it.
 void Lane::carry(const proto::KernelBody& body) {
-    if (!places_.carried.insert(body.name()).second) return;
-    KPUProgram& program = places_.program.message();
+    if (!out_.kernels.carried.insert(body.name()).second) return;
+    KPUProgram& program = out_.program.message();
     if (program.kernel_file_size() == 0) program.add_kernel_file()->set_path("operators.kern");
     *program.mutable_kernel_file(0)->add_kernel() = body;
 }

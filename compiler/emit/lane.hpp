@@ -14,9 +14,12 @@ namespace kpu::compiler {
 
 /// What the lanes of a stage, and its stages, have in common.
 struct Shared {
-    Shared(const Mapping& of, std::shared_ptr<const std::vector<std::vector<Lap>>> their_laps)
-        : mapping(of), laps(std::move(their_laps)) {}
-    Mapping mapping;
+    Shared(const PlannedOp& op, size_t its_number, uint64_t of_inference,
+           std::shared_ptr<const std::vector<std::vector<Lap>>> their_laps)
+        : planned(op), number(its_number), inference(of_inference), laps(std::move(their_laps)) {}
+    const PlannedOp& planned;
+    size_t number;                                              ///< of Plan::ops
+    uint64_t inference;                                         ///< whose inputs and outputs these are
     std::shared_ptr<const std::vector<std::vector<Lap>>> laps;  ///< by axis
     std::set<std::vector<int64_t>> kept;                        ///< tiles that stand in L2 already
     bool copied = false;                                        ///< tensors that are kept whole stand there
@@ -28,15 +31,15 @@ class Lane {
   public:
     using Staged = std::map<std::vector<int64_t>, Tile>;
 
-    Lane(Places& places, Shared& shared, std::vector<int64_t> its_place, size_t engine)
+    Lane(Emission& emission, Shared& shared, std::vector<int64_t> its_place, size_t engine)
         : place(std::move(its_place)),
-          places_(places),
+          out_(emission),
           shared_(shared),
-          op_(shared.mapping.op),
-          tiling_(shared.mapping.tiling),
-          homes_(shared.mapping.homes),
+          op_(shared.planned.op),
+          tiling_(shared.planned.tiling),
+          homes_(shared.planned.homes),
           engine_(engine),
-          tiles_(places, shared.mapping, engine),
+          tiles_(emission, shared.planned, shared.inference, engine),
           hoisted_(op_.operands.size()) {}
 
     const std::vector<int64_t> place;   ///< among its neighbours, along each axis
@@ -69,6 +72,8 @@ class Lane {
     const graph::Value& value(size_t operand) const { return tiles_.value(operand); }
 
     // ---- tasks
+
+    bool is_held(uint32_t buffer) const;
 
     builder::Task finish(builder::Task task, const std::vector<Span>& reads, const std::vector<Span>& writes,
                          const std::vector<builder::Task>& others = {});
@@ -123,7 +128,7 @@ class Lane {
     /// Attributes of the tile: its own padding, its own groups.
     BoundAttrs patched(const TileNode& tile, const graph::Node& node) const;
 
-    Places& places_;
+    Emission& out_;
     Shared& shared_;
     const TileOp& op_;
     const Tiling& tiling_;

@@ -4,21 +4,19 @@ namespace kpu::compiler {
 
 using graph::ValueId;
 
-uint32_t OpRecords::add(const PlannedOp& op) {
-    if (op.strips == 0) return add_new(op);
-    const auto [known, fresh] = striped_.emplace(op.op.name, 0);
-    if (fresh) return known->second = add_new(op);
-    proto::Op& message = *program_.message().mutable_op(static_cast<int>(known->second) - 1);
-    for (proto::OpAttribute& attribute : *message.mutable_attribute()) {
+void OpRecords::add(const PlannedOp& op) {
+    KPUProgram& program = out_.program.message();
+    if (static_cast<uint32_t>(program.op_size()) == op.number) return add_new(op);
+    for (proto::OpAttribute& attribute :
+         *program.mutable_op(static_cast<int>(op.number))->mutable_attribute()) {
         if (attribute.name() == "macs") attribute.set_i(attribute.i() + static_cast<int64_t>(op.macs));
     }
-    return known->second;
 }
 
-uint32_t OpRecords::add_new(const PlannedOp& op) {
-    const uint32_t number = program_.op(op.op.name, op.op.source.type);
-    proto::Op& message = *program_.message().mutable_op(static_cast<int>(number) - 1);
-    message.set_schedule_order(static_cast<int32_t>(number) - 1);
+void OpRecords::add_new(const PlannedOp& op) {
+    out_.program.op(op.op.name, op.op.source.type);
+    proto::Op& message = *out_.program.message().mutable_op(static_cast<int>(op.number));
+    message.set_schedule_order(static_cast<int32_t>(op.number));
     for (const graph::Source& source : op.op.fused) {
         message.add_fused_with(source.name);
         message.add_fused_type(source.type);
@@ -39,36 +37,18 @@ uint32_t OpRecords::add_new(const PlannedOp& op) {
     tiling.set_double_buffer(op.tiling.depth > 1);
     tiling.set_prefetch_distance(op.tiling.prefetch_distance(op.op));
     for (const TileOperand& operand : op.op.operands) {
-        const std::string& name = host_name(operand.value);
+        const std::string& name = host_name(out_.graph, out_.plan.memory, operand.value);
         if (operand.place == Place::output) message.add_output_id(name);
         if (operand.place == Place::input) message.add_input_id(name);
     }
     add_attributes(op, message);
-    return number;
-}
-
-const std::string& OpRecords::host_name(ValueId id) const {
-    for (const auto* ports : {&graph_.inputs, &graph_.outputs}) {
-        for (const graph::Port& port : *ports) {
-            if (port.value == id) return port.name;
-        }
-    }
-    const graph::Value& value = graph_.value(id);
-    if (value.constant() || memory_.internal[id]) return value.name;
-    for (const auto* ports : {&graph_.inputs, &graph_.outputs}) {  // a part of one has no tensor of its own
-        for (const graph::Port& port : *ports) {
-            if (graph_.value(port.value).constant()) continue;
-            if (memory_.views[port.value].storage == memory_.views[id].storage) return port.name;
-        }
-    }
-    return value.name;
 }
 
 /// Some result may be very low, and all such are masked.
 bool OpRecords::only_masks(const PlannedOp& op) const {
     bool low = false;
     for (const auto& member : op.op.nodes) {
-        const graph::Node& node = graph_.nodes[member.node];
+        const graph::Node& node = out_.graph.nodes[member.node];
         if (is_never_low(node)) continue;
         low = true;
         for (const ValueId id : node.outputs) {
@@ -79,7 +59,7 @@ bool OpRecords::only_masks(const PlannedOp& op) const {
 }
 
 void OpRecords::add_attributes(const PlannedOp& op, proto::Op& message) const {
-    const graph::Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
+    const graph::Node& anchor = out_.graph.nodes[op.op.nodes[op.op.anchor].node];
     for (const AttrSpec& spec : anchor.spec().attributes) {
         const BoundAttr* found = anchor.attrs.find(spec.name);
         if (found == nullptr) continue;
@@ -111,10 +91,10 @@ void OpRecords::add_attributes(const PlannedOp& op, proto::Op& message) const {
     if (op.op.operands[op.op.nodes[op.op.anchor].inputs[0]].in_place) {  // of a table, one for each index
         proto::OpAttribute& rows = *message.add_attribute();
         rows.set_name("rows_read");
-        rows.set_i(graph_.value(anchor.outputs[0]).shape[0]);
+        rows.set_i(out_.graph.value(anchor.outputs[0]).shape[0]);
     }
     for (const TileOperand& operand : op.op.operands) {
-        const graph::Value& value = graph_.value(operand.value);
+        const graph::Value& value = out_.graph.value(operand.value);
         if (!value.constant() || operand.place != Place::input) continue;
         proto::OpAttribute& weight = *message.add_attribute();
         weight.set_name("weight " + value.name);

@@ -52,12 +52,12 @@ void Tiles::place_operands(int64_t base) {
     staged_offsets_ = offsets_;
     const auto with_gaps = [](const Dims& strides) { return strides.rank > 0; };
     if (std::none_of(tiling_.staged.begin(), tiling_.staged.end(), with_gaps)) return;
-    staged_offsets_ = staged_offsets(places_.graph, op_, tiling_, homes_);
+    staged_offsets_ = staged_offsets(out_.graph, op_, tiling_, planned_.homes);
     for (int64_t& offset : staged_offsets_) offset += base;
 }
 
 int64_t Tiles::slot_size(size_t i) const {
-    return static_cast<int64_t>(align_up(tile_bytes(places_.graph, op_, i, tiling_.tile)));
+    return static_cast<int64_t>(align_up(tile_bytes(out_.graph, op_, i, tiling_.tile)));
 }
 
 int64_t Tiles::set_position(const std::vector<Run>& runs) {
@@ -172,9 +172,9 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);
     const Box tile = box(operand);
     if (of.constant()) return constant_tile(operand, tile, t);
-    const View& view = places_.memory.views[op_.operands[operand].value];
-    const Storage& storage = places_.memory.storages[view.storage];
-    const builder::Buffer buffer = buffer_of(view.storage, storage);
+    const View& view = out_.plan.memory.views[op_.operands[operand].value];
+    const Storage& storage = out_.plan.memory.storages[view.storage];
+    const builder::Buffer buffer = out_.buffers.of(view.storage, storage);
     const int64_t width = bit_width(of.elem) / 8;
     const Expr start = bytes(offset(operand, view.strides, tile.first, t) + Expr(view.offset), of.elem) +
                        Expr(base_of(storage));
@@ -183,7 +183,7 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     const Dims whole = shape_of(of);
     // a dimension of size 1 may have any stride: that of another dimension would make two shapes one frame
     for (size_t d = 0; d < whole.rank; ++d) origin.push_back(whole[d] == 1 ? -1 : view.strides[d]);
-    Span span{buffer.index, 0,          0,          false,    frame_of(std::move(origin)),
+    Span span{buffer.index, 0,          0,          false,    out_.frames.of(std::move(origin)),
               tile.first,   tile.reach, tile.shape, tile.step};
     int64_t first = view.offset, last = view.offset, elements = 1;
     for (size_t d = 0; d < tile.first.rank; ++d) {
@@ -195,27 +195,17 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     span.hi = base_of(storage) + (last + 1) * width;
     span.dense = last + 1 - first == elements;
     for (size_t d = 0; d < tile.first.rank; ++d) span.dense = span.dense && tile.step[d] <= tile.shape[d];
-    return {places_.program.region("", buffer, start, type_of), span};
-}
-
-builder::Buffer Tiles::buffer_of(uint32_t index, const Storage& storage) const {
-    if (storage.input || storage.output) return places_.own.at(index);
-    return storage.home == Home::l2 ? places_.l2 : places_.ddr;
+    return {out_.program.region("", buffer, start, type_of), span};
 }
 
 const builder::Buffer& Tiles::buffer_of_kept(size_t operand) const {
-    return held_.holds(operand) ? places_.held : places_.l2;
+    return planned_.holds(operand) ? out_.buffers.held : out_.buffers.resident;
 }
 
 /// In its buffer. What the host gives and takes is there for each inference.
 int64_t Tiles::base_of(const Storage& storage) const {
     const bool of_host = storage.input || storage.output;
     return static_cast<int64_t>(storage.address + (of_host ? inference_ * host_step(storage) : 0));
-}
-
-uint32_t Tiles::frame_of(std::vector<int64_t> origin) const {
-    return places_.frames.try_emplace(std::move(origin), static_cast<uint32_t>(places_.frames.size() + 1))
-        .first->second;
 }
 
 /// Nobody writes constants: their span is empty.
@@ -227,52 +217,53 @@ Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const 
     if (!(tile.shape == tile.reach)) {  // iterations take it in turn: it stands there as a whole
         if (bit_width(block.elem) < 8)
             throw InternalError("lower: a loop over constants of less than a byte");
-        block = places_.constants.whole(id);
+        block = whole_block(out_.graph, id);
         const Dims strides = row_major(block.count);
         start = bytes(offset(operand, strides, tile.first, t), block.elem);
         type_of = type_of.strides(exprs(strides));
     }
-    start = start + Expr(places_.constants.place(block));
-    return {places_.program.region("", places_.weights, start, type_of),
-            {places_.weights.index, 0, 0, true, 0, {}, {}}};
+    start = start + Expr(out_.constants.place(block));
+    return {out_.program.region("", out_.buffers.weights, start, type_of),
+            {out_.buffers.weights.index, 0, 0, true, 0, {}, {}}};
 }
 
 std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) const {
-    if (homes_[operand] != Home::shared) return std::nullopt;
+    if (planned_.homes[operand] != Home::shared) return std::nullopt;
     const Box tile = box(operand);
     if (!(tile.shape == tile.reach)) return std::nullopt;
     const Block block{op_.operands[operand].value, tile.first, tile.shape, value(operand).elem};
-    std::optional<int64_t> at = places_.shared.find(block);
+    std::optional<int64_t> at = out_.shared.find(block);
     const bool fresh = !at;
-    if (fresh && !again) at = places_.shared.add(block);
+    if (fresh && !again) at = out_.shared.add(block);
     if (!at) return std::nullopt;
     const auto size =
         static_cast<int64_t>(packed_bytes(block.elem, static_cast<uint64_t>(tile.shape.product())));
-    return std::pair(Tile{places_.program.region("", places_.l2, Expr(*at), type(operand, tile.shape, false)),
-                          {places_.l2.index, *at, *at + size, true, 0, {}, {}}},
-                     fresh);
+    return std::pair(
+        Tile{out_.program.region("", out_.buffers.resident, Expr(*at), type(operand, tile.shape, false)),
+             {out_.buffers.resident.index, *at, *at + size, true, 0, {}, {}}},
+        fresh);
 }
 
 /// Tile behind tile, or laid out as the whole tensor is.
 Tile Tiles::kept(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);
     const builder::Buffer& buffer = buffer_of_kept(operand);
-    const auto lo = static_cast<int64_t>(kept_[operand]);
-    const auto hi = lo + static_cast<int64_t>(kept_bytes(places_.graph, op_, tiling_, operand));
+    const auto lo = static_cast<int64_t>(planned_.kept[operand]);
+    const auto hi = lo + static_cast<int64_t>(kept_bytes(out_.graph, op_, tiling_, operand));
     const Box tile = box(operand);
     std::vector<int64_t> origin{-1, lo, op_.operands[operand].value};
     if (tiling_.keep[operand] == Keep::whole) {
-        const uint32_t frame = frame_of(std::move(origin));
+        const uint32_t frame = out_.frames.of(std::move(origin));
         const Dims strides = row_major(shape_of(of));
         const Expr start = bytes(offset(operand, strides, tile.first, t), of.elem) + Expr(lo);
         const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(strides));
-        return {places_.program.region("", buffer, start, type_of),
+        return {out_.program.region("", buffer, start, type_of),
                 {buffer.index, lo, hi, false, frame, tile.first, tile.reach, tile.shape, tile.step}};
     }
     // boxes count tiles: of an operation that cuts the same tensor in another way they are others
     for (const Window& window : op_.operands[operand].windows)
         origin.push_back(window.axis < 0 ? 0 : tiling_.tile[static_cast<size_t>(window.axis)] * window.step);
-    Span span{buffer.index, lo,         hi,         false,     frame_of(std::move(origin)),
+    Span span{buffer.index, lo,         hi,         false,     out_.frames.of(std::move(origin)),
               tile.first,   tile.first, tile.first, tile.first};
     Expr number(0);
     for (size_t d = 0; d < tile.first.rank; ++d) {
@@ -287,45 +278,45 @@ Tile Tiles::kept(size_t operand, const Expr& t) const {
         if (run.count > 1) number = number + index(static_cast<size_t>(axis), t) * Expr(run.stride);
     }
     const Expr start = number * Expr(slot_size(operand)) + Expr(lo);
-    return {places_.program.region("", buffer, start, type(operand, tile.shape, false)), span};
+    return {out_.program.region("", buffer, start, type(operand, tile.shape, false)), span};
 }
 
 Tile Tiles::kept_part(size_t operand, int64_t number, int64_t half) const {
     const builder::Buffer& buffer = buffer_of_kept(operand);
     const int64_t size = slot_size(operand);
-    const int64_t lo = static_cast<int64_t>(kept_[operand]) + (half * parts(operand) + number) * size;
-    return {places_.program.region("", buffer, lo, type(operand, box(operand).shape, false)),
+    const int64_t lo = static_cast<int64_t>(planned_.kept[operand]) + (half * parts(operand) + number) * size;
+    return {out_.program.region("", buffer, lo, type(operand, box(operand).shape, false)),
             {buffer.index, lo, lo + size, true, 0, {}, {}}};
 }
 
 std::pair<Tile, Tile> Tiles::whole(size_t operand) const {
     const graph::Value& of = value(operand);
     const builder::Buffer& buffer = buffer_of_kept(operand);
-    const auto lo = static_cast<int64_t>(kept_[operand]);
+    const auto lo = static_cast<int64_t>(planned_.kept[operand]);
     const auto size = static_cast<int64_t>(packed_bytes(of.elem, of.elements()));
     const builder::TensorType packed = builder::tensor(of.elem, exprs(shape_of(of)));
-    Tile to{places_.program.region("", buffer, lo, packed), {buffer.index, lo, lo + size, true, 0, {}, {}}};
+    Tile to{out_.program.region("", buffer, lo, packed), {buffer.index, lo, lo + size, true, 0, {}, {}}};
     if (of.constant()) {
-        const Expr start(places_.constants.place(places_.constants.whole(op_.operands[operand].value)));
+        const Expr start(out_.constants.place(whole_block(out_.graph, op_.operands[operand].value)));
         return {to,
-                {places_.program.region("", places_.weights, start, packed),
-                 {places_.weights.index, 0, 0, true, 0, {}, {}}}};
+                {out_.program.region("", out_.buffers.weights, start, packed),
+                 {out_.buffers.weights.index, 0, 0, true, 0, {}, {}}}};
     }
-    const View& view = places_.memory.views[op_.operands[operand].value];
-    const Storage& storage = places_.memory.storages[view.storage];
-    const builder::Buffer home = buffer_of(view.storage, storage);
+    const View& view = out_.plan.memory.views[op_.operands[operand].value];
+    const Storage& storage = out_.plan.memory.storages[view.storage];
+    const builder::Buffer home = out_.buffers.of(view.storage, storage);
     const auto base = base_of(storage), width = static_cast<int64_t>(bit_width(of.elem) / 8);
     int64_t last = view.offset;
     for (size_t d = 0; d < shape_of(of).rank; ++d) last += (shape_of(of)[d] - 1) * view.strides[d];
     return {to,
-            {places_.program.region("", home, base + view.offset * width,
-                                    type(operand, shape_of(of), false).strides(exprs(view.strides))),
+            {out_.program.region("", home, base + view.offset * width,
+                                 type(operand, shape_of(of), false).strides(exprs(view.strides))),
              {home.index, base + view.offset * width, base + (last + 1) * width, false, 0, {}, {}}}};
 }
 
 std::vector<Tile> Tiles::pieces(const Tile& tile, int64_t count) const {
     if (count == 1) return {tile};
-    const proto::Region region = places_.program.message().region(static_cast<int>(tile.region.index()));
+    const proto::Region region = out_.program.message().region(static_cast<int>(tile.region.index()));
     if (region.stride_size() > 0 || region.offset().token_size() != 1)
         throw InternalError("lower: pieces of a tile that is not dense, or moves");
     uint64_t elements = 1;
@@ -337,8 +328,8 @@ std::vector<Tile> Tiles::pieces(const Tile& tile, int64_t count) const {
         const int64_t size = std::min(each, bytes - first);
         Span span = tile.span;
         if (span.hi > span.lo) span.lo += first, span.hi = span.lo + size;
-        result.push_back({places_.program.bytes("", builder::Buffer{region.buffer()},
-                                                region.offset().token(0).value() + first, size),
+        result.push_back({out_.program.bytes("", builder::Buffer{region.buffer()},
+                                             region.offset().token(0).value() + first, size),
                           span});
     }
     return result;
@@ -362,20 +353,20 @@ Tile Tiles::in_slot(size_t operand, const builder::Buffer& buffer, const Slots& 
         span.lo += slot.literal() * size;
         span.hi = span.lo + size;
     }
-    return {places_.program.region("", buffer, start, type_of), span};
+    return {out_.program.region("", buffer, start, type_of), span};
 }
 
 Tile Tiles::in_l1(size_t operand, const Expr& slot, int64_t part) const {
-    return in_slot(operand, places_.l1[engine_], slots_in_l1(operand), slot, part,
+    return in_slot(operand, out_.buffers.l1[engine_], slots_in_l1(operand), slot, part,
                    type(operand, box(operand).shape, true), Expr(0));
 }
 
 Tile Tiles::staged(size_t operand, const Expr& slot, int64_t part, const Expr& t) const {
-    const builder::Buffer& buffer = places_.staging[engine_];
+    const builder::Buffer& buffer = out_.buffers.staging[engine_];
     const builder::TensorType packed = type(operand, box(operand).shape, false);
     const Dims& strides = tiling_.staged[operand];
     const size_t at = tiling_.place[operand];
-    const auto size = static_cast<int64_t>(staged_bytes(places_.graph, op_, tiling_, at));
+    const auto size = static_cast<int64_t>(staged_bytes(out_.graph, op_, tiling_, at));
     const Slots slots{staged_offsets_[at], size};
     if (strides.rank == 0) return in_slot(operand, buffer, slots, slot, part, packed, Expr(0));
     return in_slot(operand, buffer, slots, slot, part, packed.strides(exprs(strides)),
@@ -384,10 +375,10 @@ Tile Tiles::staged(size_t operand, const Expr& slot, int64_t part, const Expr& t
 
 /// Of a tile at home, from the last place at which transfers are cut.
 Expr Tiles::home_offset(size_t operand, const Expr& t) const {
-    const View& view = places_.memory.views[op_.operands[operand].value];
+    const View& view = out_.plan.memory.views[op_.operands[operand].value];
     const Box tile = box(operand);
-    const int64_t width = bit_width(value(operand).elem) / 8, cut = places_.target.cut_bytes;
-    int64_t fixed = base_of(places_.memory.storages[view.storage]) + view.offset * width;
+    const int64_t width = bit_width(value(operand).elem) / 8, cut = out_.target.cut_bytes;
+    int64_t fixed = base_of(out_.plan.memory.storages[view.storage]) + view.offset * width;
     Expr moving(0);
     bool moves = false;
     for (size_t d = 0; d < tile.first.rank; ++d) {
@@ -403,29 +394,29 @@ Expr Tiles::home_offset(size_t operand, const Expr& t) const {
 
 Tile Tiles::in_table_of(size_t operand, ElemType elem, const Expr& t) const {
     const Box tile = box(operand);
-    Block block = places_.constants.whole(op_.operands[operand].value);
+    Block block = whole_block(out_.graph, op_.operands[operand].value);
     block.elem = elem;
     const Dims strides = row_major(block.count);
     const Expr start =
-        bytes(offset(operand, strides, tile.first, t), elem) + Expr(places_.table_places.at(block));
+        bytes(offset(operand, strides, tile.first, t), elem) + Expr(out_.plan.table.places.at(block));
     builder::TensorType type_of = builder::tensor(elem, exprs(tile.shape)).strides(exprs(strides));
     if (value(operand).quant) type_of = type_of.quant(tile_quant(operand));
-    Span span{places_.table.index, 0, 1, true, 0, {}, {}};
-    return {places_.program.region("", places_.table, start, type_of), span};
+    Span span{out_.buffers.table.index, 0, 1, true, 0, {}, {}};
+    return {out_.program.region("", out_.buffers.table, start, type_of), span};
 }
 
 Tile Tiles::sum_tile(size_t y, const builder::TensorType& type, const Expr& slot) const {
-    const Dims whole = tile_shape(places_.graph, op_, y, tiling_.tile);
+    const Dims whole = tile_shape(out_.graph, op_, y, tiling_.tile);
     const auto size =
         static_cast<int64_t>(align_up(packed_bytes(type.elem, static_cast<uint64_t>(whole.product()))));
-    const builder::Buffer& l1 = places_.l1[engine_];
+    const builder::Buffer& l1 = out_.buffers.l1[engine_];
     const Span span{l1.index, accumulator_, accumulator_ + size * tiling_.depth, true, 0, {}, {}};
-    return {places_.program.region("", l1, slot * Expr(size) + Expr(accumulator_), type), span};
+    return {out_.program.region("", l1, slot * Expr(size) + Expr(accumulator_), type), span};
 }
 
 Tile Tiles::accumulator(size_t y, ElemType sums, const Expr& slot) const {
     if (sums == value(y).elem)
-        return in_slot(y, places_.l1[engine_], slots_in_l1(y), slot, 0, type(y, box(y).shape, false),
+        return in_slot(y, out_.buffers.l1[engine_], slots_in_l1(y), slot, 0, type(y, box(y).shape, false),
                        Expr(0));
     return sum_tile(y, builder::tensor(sums, exprs(box(y).shape)), slot);
 }
@@ -443,11 +434,11 @@ Tile Tiles::scaled_sum(const TileNode& anchor, const Expr& slot) const {
 }
 
 Region Tiles::as_operand(const TileNode& tile, size_t i, const Tile& of) const {
-    const Node& node = places_.graph.nodes[tile.node];
+    const Node& node = out_.graph.nodes[tile.node];
     if (node.spec().op_class != OpcodeClass::elementwise) return of.region;
     const Dims y = box(tile.outputs[0]).shape, x = box(tile.inputs[i]).shape;
     if (x == y) return of.region;
-    const proto::Region region = places_.program.message().region(static_cast<int>(of.region.index()));
+    const proto::Region region = out_.program.message().region(static_cast<int>(of.region.index()));
     const Dims packed = row_major(x);
     std::vector<Expr> strides;
     for (size_t d = 0; d < y.rank; ++d) {
@@ -464,8 +455,8 @@ Region Tiles::as_operand(const TileNode& tile, size_t i, const Tile& of) const {
     builder::TensorType type_of =
         builder::tensor(static_cast<ElemType>(region.elem()), exprs(y)).strides(strides);
     if (region.has_quant()) type_of = type_of.quant(region.quant());
-    const Region result = places_.program.region("", builder::Buffer{region.buffer()}, Expr(0), type_of);
-    *places_.program.message().mutable_region(static_cast<int>(result.index()))->mutable_offset() =
+    const Region result = out_.program.region("", builder::Buffer{region.buffer()}, Expr(0), type_of);
+    *out_.program.message().mutable_region(static_cast<int>(result.index()))->mutable_offset() =
         region.offset();
     return result;
 }

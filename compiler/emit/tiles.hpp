@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/emit/emit.hpp"
+#include "compiler/emit/emission.hpp"
 
 namespace kpu::compiler {
 
@@ -22,14 +22,12 @@ struct Tile {
 /// Tiles of one stage: of one combination of unrolled axes, on one engine.
 class Tiles {
   public:
-    Tiles(Places& places, const Mapping& mapping, size_t engine)
-        : places_(places),
-          op_(mapping.op),
-          tiling_(mapping.tiling),
-          homes_(mapping.homes),
-          kept_(mapping.kept),
-          held_(mapping.held),
-          inference_(mapping.inference),
+    Tiles(Emission& emission, const PlannedOp& planned, uint64_t inference, size_t engine)
+        : out_(emission),
+          planned_(planned),
+          op_(planned.op),
+          tiling_(planned.tiling),
+          inference_(inference),
           engine_(engine) {}
 
     /// Takes this part of the arenas for the stage.
@@ -40,11 +38,9 @@ class Tiles {
     void set_run(size_t axis, const Run& run) { positions_[axis].run = run; }
     const Run& run(size_t axis) const { return positions_[axis].run; }
 
-    const graph::Value& value(size_t operand) const {
-        return places_.graph.value(op_.operands[operand].value);
-    }
-    bool in_table(size_t operand) const { return homes_[operand] == Home::table; }
-    bool moved(size_t operand) const { return is_moved(homes_[operand]); }
+    const graph::Value& value(size_t operand) const { return out_.graph.value(op_.operands[operand].value); }
+    bool in_table(size_t operand) const { return planned_.homes[operand] == Home::table; }
+    bool moved(size_t operand) const { return is_moved(planned_.homes[operand]); }
     int64_t parts(size_t operand) const { return tiling_.parts(op_, operand); }
     /// Of all tiles that the loop gives: the same for lanes that need the same.
     std::vector<int64_t> identity(size_t operand, int64_t part) const;
@@ -98,10 +94,8 @@ class Tiles {
                          const builder::Expr& t) const;
     builder::TensorType type(size_t operand, const Dims& shape, bool quantised) const;
     proto::Quant tile_quant(size_t operand) const;
-    builder::Buffer buffer_of(uint32_t index, const Storage& storage) const;
     const builder::Buffer& buffer_of_kept(size_t operand) const;
     int64_t base_of(const Storage& storage) const;
-    uint32_t frame_of(std::vector<int64_t> origin) const;
     Tile constant_tile(size_t operand, const Box& tile, const builder::Expr& t) const;
     /// Slots of an operand's tiles, one behind the other.
     struct Slots {
@@ -114,12 +108,10 @@ class Tiles {
     builder::Expr home_offset(size_t operand, const builder::Expr& t) const;
     Tile sum_tile(size_t y, const builder::TensorType& type, const builder::Expr& slot) const;
 
-    Places& places_;
+    Emission& out_;
+    const PlannedOp& planned_;
     const TileOp& op_;
     const Tiling& tiling_;
-    const std::vector<Home>& homes_;
-    const std::vector<uint64_t>& kept_;
-    const Held& held_;
     uint64_t inference_;
     size_t engine_;
     std::vector<Position> positions_;

@@ -157,21 +157,8 @@ class Search {
         return result;
     }
 
-    /// No tile lies in the padding alone: a region has elements. The last one is as large as it must be.
     bool touches(size_t axis, int64_t size) const {
-        const int64_t extent = request_.op.axes[axis].extent, last = (extent - 1) / size * size;
-        if (extent - last < request_.op.axes[axis].least_last) return false;
-        for (const TileOperand& operand : request_.op.operands) {
-            const Dims shape = shape_of(request_.graph.value(operand.value));
-            for (size_t d = 0; d < operand.windows.size(); ++d) {
-                const Window& window = operand.windows[d];
-                if (window.axis != static_cast<int>(axis)) continue;
-                if (part_of(window, shape[d], 0, std::min(size, extent)).size <= 0 ||
-                    part_of(window, shape[d], last, extent - last).size <= 0)
-                    return false;
-            }
-        }
-        return true;
+        return compiler::touches(request_.graph, request_.op, axis, size);
     }
 
     // ---- tile sizes

@@ -104,6 +104,22 @@ bool leaves_tiles(const TileOp& op, const Tiling& tiling, size_t operand) {
     return true;
 }
 
+bool touches(const graph::Graph& graph, const TileOp& op, size_t axis, int64_t size) {
+    const int64_t extent = op.axes[axis].extent, last = (extent - 1) / size * size;
+    if (extent - last < op.axes[axis].least_last) return false;
+    for (const TileOperand& operand : op.operands) {
+        const Dims shape = shape_of(graph.value(operand.value));
+        for (size_t d = 0; d < operand.windows.size(); ++d) {
+            const Window& window = operand.windows[d];
+            if (window.axis != static_cast<int>(axis)) continue;
+            if (part_of(window, shape[d], 0, std::min(size, extent)).size <= 0 ||
+                part_of(window, shape[d], last, extent - last).size <= 0)
+                return false;
+        }
+    }
+    return true;
+}
+
 int64_t Tiling::lanes() const {
     int64_t lanes = 1;
     for (const int64_t along : split) lanes *= along;

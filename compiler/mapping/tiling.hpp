@@ -123,6 +123,8 @@ uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
                     const std::vector<int64_t>& tile);
 
 bool follows_axis(const TileOp& op, size_t operand, size_t axis);
+/// Whether no tile of this size lies in the padding alone, as a region has elements, and the last one is as large as it must be.
+bool touches(const graph::Graph& graph, const TileOp& op, size_t axis, int64_t size);
 /// Whether an operand's tiles can be left in L2 one by one: they do not overlap, and no two iterations of a loop leave the
 /// same one.
 bool leaves_tiles(const TileOp& op, const Tiling& tiling, size_t operand);

@@ -339,6 +339,23 @@ std::vector<Dims> strides_at_home(const Graph& graph, const MemoryPlan& memory, 
     return strides;
 }
 
+const std::string& host_name(const graph::Graph& graph, const MemoryPlan& memory, graph::ValueId id) {
+    for (const auto* ports : {&graph.inputs, &graph.outputs}) {
+        for (const graph::Port& port : *ports) {
+            if (port.value == id) return port.name;
+        }
+    }
+    const graph::Value& value = graph.value(id);
+    if (value.constant() || memory.internal[id]) return value.name;
+    for (const auto* ports : {&graph.inputs, &graph.outputs}) {  // a part of one has no tensor of its own
+        for (const graph::Port& port : *ports) {
+            if (graph.value(port.value).constant()) continue;
+            if (memory.views[port.value].storage == memory.views[id].storage) return port.name;
+        }
+    }
+    return value.name;
+}
+
 void insert_copies(Graph& graph) {
     std::vector<Node> nodes = std::move(graph.nodes);
     graph.nodes.clear();

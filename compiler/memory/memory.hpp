@@ -24,6 +24,10 @@ struct Storage {
 
 /// Bytes from one inference's to the next's, of what the host gives or takes.
 inline uint64_t host_step(const Storage& storage) { return align_up(storage.bytes); }
+/// Of all inferences.
+inline uint64_t host_bytes(const Storage& storage, uint64_t inferences) {
+    return inferences > 1 ? inferences * host_step(storage) : storage.bytes;
+}
 
 /// A value as a window of its storage.
 struct View {
@@ -63,6 +67,9 @@ struct MemoryPlan {
 
 /// Of the operands of an operation: elements, where they stand at home.
 std::vector<Dims> strides_at_home(const graph::Graph& graph, const MemoryPlan& memory, const TileOp& op);
+
+/// What the host calls a value: an input or output, or another view of an input's bytes.
+const std::string& host_name(const graph::Graph& graph, const MemoryPlan& memory, graph::ValueId id);
 
 /// Bytes that groups read from DDR and write to it if each reads its operands once.
 uint64_t ddr_traffic(const graph::Graph& graph, const MemoryPlan& memory);

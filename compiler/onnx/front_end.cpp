@@ -64,7 +64,7 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
     if (graph.name.empty()) graph.name = source.stem();
     std::string no_values = why_no_values(graph, source.origin(), notes);
     pipeline::Compiled compiled = pipeline::compile(std::move(graph), request, source.origin(), notes);
-    Module& module = compiled.lowered.module;
+    Module& module = compiled.lowered.emitted.module;
     module.origin = source.origin();
     module.program.set_batch(static_cast<uint64_t>(options.batch));
     module.program.set_source_model(std::filesystem::path(source.origin()).filename().string());

@@ -26,16 +26,14 @@ struct Costs {
     std::map<std::string, Cost> by_operation;
     Cost all;
 
-    Costs(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide) {
-        guide.weights = false;
-        const compiler::Lowered lowered = compiler::lower(graph, target, guide);
+    Costs(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide) {
+        const compiler::Lowered lowered = compiler::lower(compiler::plan(graph, target, guide), target);
         const estimate::Estimate estimate = estimate_of(lowered, target);
         all.cycles = estimate.cycles;
-        std::set<int> seen;  // strips of an operation are charged together
-        for (const compiler::PlannedOp& op : lowered.ops) {
+        std::set<uint32_t> seen;  // strips of an operation are charged together
+        for (const compiler::PlannedOp& op : lowered.plan.ops) {
             Cost& cost = by_operation[op.op.name];
-            if (seen.insert(op.number).second)
-                cost.cycles += estimate.charged[static_cast<size_t>(op.number)];
+            if (seen.insert(op.number).second) cost.cycles += estimate.charged[op.number];
             cost.dram += op.tiling.dram;
             all.dram += op.tiling.dram;
         }

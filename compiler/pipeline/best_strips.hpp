@@ -1,5 +1,5 @@
 #pragma once
-#include "compiler/emit/lower.hpp"
+#include "compiler/plan/plan.hpp"
 
 namespace kpu::pipeline {
 

@@ -59,14 +59,17 @@ class Compilation {
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
         result.lowered = lower_with_effort(in_best_strips(std::move(graph_), target_, guide), target_, guide,
                                            request_.options.text("effort")[0] - '0', request_.simulate);
-        if (has_weights_ && !guide.weights) compiler::promise_weights(result.lowered);
-        if (request_.options.text("effort") == "3" && result.lowered.needs_values)
+        if (has_weights_)
+            request_.values ? compiler::add_weights(result.lowered)
+                            : compiler::promise_weights(result.lowered);
+        if (request_.options.text("effort") == "3" && result.lowered.emitted.needs_values)
             notes_.info({origin_, 0, 0},
                         "what some operations take depends on values, so no mapping was "
                         "simulated: --effort 3 chose as 2 does.");
-        result.lowered.module.program.set_precision(std::string(precision::precision_name(result.precision)));
+        result.lowered.emitted.module.program.set_precision(
+            std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
-            result.lowered.module.program.mutable_device()->set_path(target_.platform.name());
+            result.lowered.emitted.module.program.mutable_device()->set_path(target_.platform.name());
         state_estimates(result, target_);
         numbers.report(result.lowered, result.precision);
         explain(result);
@@ -75,7 +78,7 @@ class Compilation {
         if (const std::string& path = request_.options.text("memory-map"); !path.empty())
             write_memory_map(result, target_, path);
         if (const std::string& path = request_.options.text("dot"); !path.empty())
-            write_file(path, graph::to_dot(result.lowered.graph));
+            write_file(path, graph::to_dot(*result.lowered.plan.graph));
         return result;
     }
 
@@ -123,7 +126,6 @@ class Compilation {
 
     compiler::Guide guide_of_user() const {
         compiler::Guide guide;
-        guide.weights = has_weights_ && request_.values;
         if (const std::string& path = request_.options.text("mapping"); !path.empty())
             guide.wishes = read_mapping(path);
         if (request_.options.given("inferences")) guide.inferences = inferences_of_user();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/option.hpp"
-#include "compiler/emit/lower.hpp"
+#include "compiler/emit/emit.hpp"
 #include "compiler/estimate/schedule.hpp"
 #include "compiler/front_end.hpp"
 #include "compiler/graph/graph.hpp"

@@ -45,19 +45,16 @@ struct Judge {
 /// those of the program, the mappings that were charged least are put together, and the fastest of all programs is taken.
 class Comparison {
   public:
-    Comparison(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide,
-               Judge judge)
-        : graph_(graph), target_(target), guide_(guide), judge_(std::move(judge)) {}
+    Comparison(const compiler::Target& target, Judge judge) : target_(target), judge_(std::move(judge)) {}
 
     Lowered run(Lowered first) {
-        for (const compiler::PlannedOp& op : first.ops) {
-            const graph::Node& anchor = first.graph.nodes[op.op.nodes[op.op.anchor].node];
+        base_ = first.plan;
+        for (const compiler::PlannedOp& op : base_.ops) {
+            const graph::Node& anchor = base_.graph->nodes[op.op.nodes[op.op.anchor].node];
             open_.push_back(judge_.of_kernels || kernels::find(anchor.opcode) == nullptr);
-            mappings_.push_back(op.fastest);
-            considered_.push_back(op.considered);
-            charged_as_.push_back(static_cast<size_t>(op.number));
+            mappings_.push_back(op.alternatives->fastest);
         }
-        find_classes(first);
+        find_classes();
         const std::vector<Verdict> of = judged(first);
         size_t best = 0;
         for (size_t number = 1; number < of.size(); ++number) {
@@ -71,17 +68,17 @@ class Comparison {
             numbers = all(best);
             program = best == 0 ? std::move(first) : lowered(numbers);
         }
-        for (size_t i = 0; i < program->ops.size(); ++i) {
-            std::vector<Tiling>& fastest = mappings_[i];
-            const auto chosen = fastest.begin() + static_cast<std::ptrdiff_t>(place(i, numbers[i]));
-            std::rotate(fastest.begin(), chosen, chosen + 1);
-            program->ops[i].fastest = std::move(fastest);
-            program->ops[i].considered = std::move(considered_[i]);
+        for (size_t i = 0; i < base_.ops.size(); ++i) {
+            compiler::Alternatives known{mappings_[i], base_.ops[i].alternatives->considered};
+            const auto chosen = known.fastest.begin() + static_cast<std::ptrdiff_t>(place(i, numbers[i]));
+            std::rotate(known.fastest.begin(), chosen, chosen + 1);
+            program->plan.ops[i].alternatives =
+                std::make_shared<const compiler::Alternatives>(std::move(known));
         }
         return *std::move(program);
     }
 
-    /// Of the fastest program, but for what was put together.
+    /// Of the fastest of the programs whose operations all have mappings of one number.
     const Verdict& verdict() const { return verdict_; }
 
   private:
@@ -90,17 +87,17 @@ class Comparison {
     }
     /// With the mapping of this number of each operation, or its last one.
     Lowered lowered(const std::vector<size_t>& numbers) const {
-        compiler::Guide guide = guide_;
-        for (size_t i = 0; i < mappings_.size(); ++i)
-            guide.tilings.push_back(mappings_[i][place(i, numbers[i])]);
-        return compiler::lower(graph_, target_, guide);
+        std::vector<Tiling> tilings;
+        for (size_t i = 0; i < mappings_.size(); ++i) tilings.push_back(mappings_[i][place(i, numbers[i])]);
+        return compiler::lower(compiler::replan(base_, target_, tilings), target_);
     }
 
     std::vector<size_t> all(size_t number) const { return std::vector<size_t>(mappings_.size(), number); }
 
     /// Of the program in which each operation has its first mapping, of that of second ones, and so on.
     std::vector<Verdict> judged(const Lowered& first) const {
-        const auto statements = static_cast<size_t>(std::max(1, first.module.program.statement_size()));
+        const auto statements =
+            static_cast<size_t>(std::max(1, first.emitted.module.program.statement_size()));
         size_t most = 1;
         for (const std::vector<Tiling>& of : mappings_) most = std::max(most, of.size());
         most = std::min({most, judge_.most, std::max(least_compared, compared_statements / statements)});
@@ -112,10 +109,10 @@ class Comparison {
     }
 
     /// What shares a constant is in one class.
-    void find_classes(const Lowered& first) {
+    void find_classes() {
         std::map<graph::ValueId, size_t> readers;
-        for (size_t i = 0; i < first.ops.size(); ++i) {
-            const compiler::PlannedOp& op = first.ops[i];
+        for (size_t i = 0; i < base_.ops.size(); ++i) {
+            const compiler::PlannedOp& op = base_.ops[i];
             class_.push_back(i);
             for (size_t operand = 0; operand < op.homes.size(); ++operand) {
                 if (op.homes[operand] == compiler::Home::shared)
@@ -132,7 +129,7 @@ class Comparison {
         for (size_t number = 0; number < of.size(); ++number) {
             std::vector<double> charged(mappings_.size(), 0);
             for (size_t i = 0; i < mappings_.size(); ++i)
-                charged[class_[i]] += of[number].charged[charged_as_[i]];
+                charged[class_[i]] += of[number].charged[base_.ops[i].number];
             for (size_t i = 0; i < mappings_.size(); ++i) {
                 const size_t c = class_[i];
                 if (place(c, number) != number || charged[c] >= least[i] * (1 - judge_.error)) continue;
@@ -143,15 +140,12 @@ class Comparison {
         return numbers;
     }
 
-    const graph::Graph& graph_;
     const compiler::Target& target_;
-    const compiler::Guide& guide_;
     const Judge judge_;
+    compiler::Plan base_;                        ///< that the mappings are alternatives in
     std::vector<bool> open_;                     ///< by operation: its mappings are compared
     std::vector<std::vector<Tiling>> mappings_;  ///< by operation
-    std::vector<std::vector<Tiling>> considered_;
-    std::vector<size_t> charged_as_;  ///< by operation: its number in programs
-    std::vector<size_t> class_;       ///< by operation: the first that it shares constants with
+    std::vector<size_t> class_;                  ///< by operation: the first that it shares constants with
     Verdict verdict_;
 };
 
@@ -160,35 +154,32 @@ std::shared_ptr<const Module> lent(const Module& module) { return {std::shared_p
 
 /// The best of the mappings that are known, then step by step, as long as one that differs in one thing is faster. Never
 /// slower than `first`.
-Lowered improved(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide,
-                 const Judge& judge, Lowered first) {
+Lowered improved(const compiler::Target& target, const compiler::Guide& guide, const Judge& judge,
+                 Lowered first) {
     constexpr int most_steps = 2;
     constexpr double worth = 0.005;  // of a step, to take another one
-    Lowered from = Comparison(graph, target, guide, judge).run(std::move(first));
+    std::optional<Lowered> best(Comparison(target, judge).run(std::move(first)));
     for (int step = 0; step < most_steps; ++step) {
-        compiler::Guide around = guide;
-        for (const compiler::PlannedOp& op : from.ops) around.tilings.push_back(op.tiling);
-        around.around = true;
-        const double before = judge.cycles(from).cycles;
-        Lowered next = Comparison(graph, target, guide, judge).run(compiler::lower(graph, target, around));
-        const double after = judge.cycles(next).cycles;
-        for (size_t i = 0; i < from.ops.size(); ++i) {
-            compiler::PlannedOp& op = next.ops[i];
-            op.fastest = std::move(from.ops[i].fastest);
-            const bool another = !op.tiling.same_mapping(op.fastest.at(0));
-            if (another) op.fastest.insert(op.fastest.begin(), op.tiling);
-            op.considered = std::move(from.ops[i].considered);
+        const std::vector<compiler::PlannedOp> known = best->plan.ops;
+        const double before = judge.cycles(*best).cycles;
+        best->plan = compiler::with_neighbours(std::move(best->plan), target, guide);
+        best.emplace(Comparison(target, judge).run(*std::move(best)));
+        for (size_t i = 0; i < known.size(); ++i) {
+            compiler::PlannedOp& op = best->plan.ops[i];
+            compiler::Alternatives all = *known[i].alternatives;
+            if (!op.tiling.same_mapping(all.fastest.at(0)))
+                all.fastest.insert(all.fastest.begin(), op.tiling);
+            op.alternatives = std::make_shared<const compiler::Alternatives>(std::move(all));
         }
-        from = std::move(next);
-        if (after >= (1 - worth) * before) break;
+        if (judge.cycles(*best).cycles >= (1 - worth) * before) break;
     }
-    return from;
+    return *std::move(best);
 }
 
 Lowered searched(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide, int effort,
                  const compiler::Simulate& simulate) {
     if (effort > 1) guide.keep = most_compared, guide.more_up_to = few_operations;
-    Lowered first = compiler::lower(graph, target, guide);
+    Lowered first = compiler::lower(compiler::plan(graph, target, guide), target);
     if (effort == 1) return first;
     constexpr double no_gain = 0.001;  // of the schedule: below it the order of the search stands
     const auto estimate = [&](const Lowered& of) -> Verdict {
@@ -197,24 +188,23 @@ Lowered searched(const graph::Graph& graph, const compiler::Target& target, comp
         for (const estimate::Bound& bound : result.bounds) least += bound.cycles;
         return {{result.cycles, std::move(result.charged)}, result.tasks, least};
     };
-    const bool few = first.ops.size() <= few_operations;
+    const bool few = first.plan.ops.size() <= few_operations;
     const size_t compared = few ? compared_of_few : most_compared;
-    Comparison scheduled(graph, target, guide, {estimate, no_gain, false, most_programs, compared});
+    Comparison scheduled(target, {estimate, no_gain, false, most_programs, compared});
     Lowered second = scheduled.run(std::move(first));
     if (effort == 3 && !simulate)
         throw UserError("--effort 3: nothing here can simulate. Fix: use --effort 2.");
     const auto simulated = [&](const Lowered& of) -> Verdict {
-        return {simulate(lent(of.module), target.platform), 0, 0};
+        return {simulate(lent(of.emitted.module), target.platform), 0, 0};
     };
     const Verdict& known = scheduled.verdict();
     const size_t most = std::min(compared, simulated_tasks / std::max<uint64_t>(1, known.tasks));
-    const bool timed = simulate && !second.needs_values;
+    const bool timed = simulate && !second.emitted.needs_values;
     const bool trial = few && most >= least_compared && known.cycles > near_least * known.least;
-    Lowered third = trial && timed
-                        ? improved(graph, target, guide, {simulated, 0, true, 1, most}, std::move(second))
-                        : std::move(second);
-    if (effort == 2 || third.needs_values) return third;
-    return improved(graph, target, guide, {simulated, 0, true, 1, compared}, std::move(third));
+    Lowered third = trial && timed ? improved(target, guide, {simulated, 0, true, 1, most}, std::move(second))
+                                   : std::move(second);
+    if (effort == 2 || third.emitted.needs_values) return third;
+    return improved(target, guide, {simulated, 0, true, 1, compared}, std::move(third));
 }
 
 }  // namespace
@@ -222,17 +212,13 @@ Lowered searched(const graph::Graph& graph, const compiler::Target& target, comp
 Lowered lower_with_effort(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide,
                           int effort, const compiler::Simulate& simulate) {
     const uint64_t inferences = std::exchange(guide.inferences, 1);  // tiles are those of one
-    const bool weights = std::exchange(guide.weights, false);        // none in programs that are compared
     Lowered one = searched(graph, target, guide, effort, simulate);
-    if (inferences == 1) {
-        if (weights) compiler::add_weights(one);
-        return one;
-    }
-    guide.weights = weights;
+    if (inferences == 1) return one;
     guide.inferences = inferences;
-    for (const compiler::PlannedOp& op : one.ops) guide.tilings.push_back(op.tiling);
-    Lowered all = compiler::lower(graph, target, guide);
-    for (size_t i = 0; i < all.ops.size(); ++i) all.ops[i].considered = std::move(one.ops[i].considered);
+    std::vector<Tiling> tilings;
+    for (const compiler::PlannedOp& op : one.plan.ops) tilings.push_back(op.tiling);
+    Lowered all = compiler::lower(compiler::plan(graph, target, guide, tilings), target);
+    for (size_t i = 0; i < tilings.size(); ++i) all.plan.ops[i].alternatives = one.plan.ops[i].alternatives;
     return all;
 }
 

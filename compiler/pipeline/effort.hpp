@@ -1,6 +1,6 @@
 #pragma once
 // How much is done to find mappings: the closed forms of one operation alone, or a look at the best few in the program.
-#include "compiler/emit/lower.hpp"
+#include "compiler/emit/emit.hpp"
 #include "compiler/front_end.hpp"
 
 namespace kpu::pipeline {

@@ -102,7 +102,7 @@ const char* output_home(const compiler::Lowered& lowered, const compiler::Planne
         const compiler::TileOperand& operand = op.op.operands[i];
         if (operand.place != compiler::Place::output) continue;
         const compiler::Storage& storage =
-            lowered.memory.storages[lowered.memory.views[operand.value].storage];
+            lowered.plan.memory.storages[lowered.plan.memory.views[operand.value].storage];
         if (storage.input || storage.output) return nullptr;
         return op.homes[i] == compiler::Home::l2 ? "L2" : "DDR";
     }
@@ -127,7 +127,7 @@ compiler::MappingWishes read_mapping(const std::string& path) { return Reader(pa
 
 void write_mapping(const compiler::Lowered& lowered, const std::string& path) {
     json document = json::object();
-    for (const compiler::PlannedOp& op : lowered.ops) {  // each strip has tiles of its own
+    for (const compiler::PlannedOp& op : lowered.plan.ops) {  // each strip has tiles of its own
         document[op.op.name] = op.strips > 0 ? json{{"strips", op.strips}} : mapping_of(lowered, op);
     }
     write_file(path, json_text(document, 2) + "\n");

@@ -3,7 +3,7 @@
 // false}}; each field may be left out.
 #include <string>
 
-#include "compiler/emit/lower.hpp"
+#include "compiler/emit/emit.hpp"
 
 namespace kpu::pipeline {
 

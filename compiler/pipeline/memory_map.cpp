@@ -23,13 +23,13 @@ struct Band {
     std::vector<Box> boxes;
 };
 
-std::string name_of_op(const Compiled& compiled, size_t op) { return compiled.lowered.ops[op].op.name; }
+std::string name_of_op(const Compiled& compiled, size_t op) { return compiled.lowered.plan.ops[op].op.name; }
 
 Band arena(const Compiled& compiled, const std::string& name, compiler::Home home, uint64_t bytes) {
     Band band{name, bytes, {}};
-    for (const compiler::Storage& storage : compiled.lowered.memory.storages) {
+    for (const compiler::Storage& storage : compiled.lowered.plan.memory.storages) {
         const bool here = storage.home == home && !storage.input && !storage.output;
-        if (here && storage.first <= storage.last && storage.last < compiled.lowered.ops.size())
+        if (here && storage.first <= storage.last && storage.last < compiled.lowered.plan.ops.size())
             band.boxes.push_back({storage.name, storage.address, storage.bytes, storage.first, storage.last});
     }
     return band;
@@ -39,8 +39,8 @@ Band arena(const Compiled& compiled, const std::string& name, compiler::Home hom
 /// iteration in flight. Two operations share an L1: the constants of the next come while this one computes.
 Band tiles(const Compiled& compiled, uint64_t bytes) {
     Band band{"L1 of an engine, tiles", bytes, {}};
-    for (size_t op = 0; op < compiled.lowered.ops.size(); ++op) {
-        const compiler::Tiling& tiling = compiled.lowered.ops[op].tiling;
+    for (size_t op = 0; op < compiled.lowered.plan.ops.size(); ++op) {
+        const compiler::Tiling& tiling = compiled.lowered.plan.ops[op].tiling;
         if (tiling.hoisted_bytes > 0)
             band.boxes.push_back({name_of_op(compiled, op) + ", kept", 0, tiling.hoisted_bytes, op, op});
         for (int slot = 0; slot < tiling.depth; ++slot)
@@ -53,26 +53,26 @@ Band tiles(const Compiled& compiled, uint64_t bytes) {
 
 /// Weights that stay in L2 from one inference to the next.
 Band held(const Compiled& compiled) {
-    Band band{"L2, weights that stay", compiled.lowered.held_bytes, {}};
-    const size_t last = compiled.lowered.ops.size() - 1;
-    for (const compiler::PlannedOp& op : compiled.lowered.ops) {
+    Band band{"L2, weights that stay", compiled.lowered.plan.held_bytes, {}};
+    const size_t last = compiled.lowered.plan.ops.size() - 1;
+    for (const compiler::PlannedOp& op : compiled.lowered.plan.ops) {
         for (size_t i = 0; i < op.op.operands.size(); ++i) {
-            if (op.held.holds(i))
-                band.boxes.push_back({compiled.lowered.graph.value(op.op.operands[i].value).name, op.kept[i],
-                                      compiler::kept_bytes(compiled.lowered.graph, op.op, op.tiling, i), 0,
-                                      last});
+            if (op.holds(i))
+                band.boxes.push_back(
+                    {compiled.lowered.plan.graph->value(op.op.operands[i].value).name, op.kept[i],
+                     compiler::kept_bytes(*compiled.lowered.plan.graph, op.op, op.tiling, i), 0, last});
         }
     }
     return band;
 }
 
 std::vector<Band> bands_of(const Compiled& compiled, const compiler::Target& target) {
-    const compiler::MemoryPlan& memory = compiled.lowered.memory;
+    const compiler::MemoryPlan& memory = compiled.lowered.plan.memory;
     std::vector<Band> bands{tiles(compiled, target.l1_bytes)};
-    if (memory.l2_bytes > 0)
-        bands.push_back(
-            arena(compiled, "L2, tensors between operations", compiler::Home::l2, memory.l2_bytes));
-    if (compiled.lowered.held_bytes > 0) bands.push_back(held(compiled));
+    if (compiled.lowered.plan.resident_bytes > 0)
+        bands.push_back(arena(compiled, "L2, tensors between operations", compiler::Home::l2,
+                              compiled.lowered.plan.resident_bytes));
+    if (compiled.lowered.plan.held_bytes > 0) bands.push_back(held(compiled));
     if (memory.ddr_bytes > 0)
         bands.push_back(
             arena(compiled, "DDR, tensors between operations", compiler::Home::ddr, memory.ddr_bytes));
@@ -84,7 +84,7 @@ std::string buffers_text(const Compiled& compiled, const compiler::Target& targe
     std::string text;
     const auto level = [&](proto::Level wanted, std::string_view name, uint64_t size) {
         std::string line;
-        for (const proto::Buffer& buffer : compiled.lowered.module.program.buffer()) {
+        for (const proto::Buffer& buffer : compiled.lowered.emitted.module.program.buffer()) {
             if (buffer.level() != wanted) continue;
             line += fmt::format("{}{} {}", line.empty() ? "" : ", ", buffer.name(),
                                 buffer.size().token(0).value());
@@ -138,7 +138,7 @@ class Picture {
   public:
     Picture(const Compiled& compiled, const compiler::Target& target) : compiled_(compiled), target_(target) {
         double total = 0;
-        for (const compiler::PlannedOp& op : compiled.lowered.ops) {
+        for (const compiler::PlannedOp& op : compiled.lowered.plan.ops) {
             starts_.push_back(total);
             total += std::max(op.tiling.cycles, 1.0);
         }
@@ -157,7 +157,8 @@ class Picture {
             "<p>Operations from left to right, as wide as their predicted cycles; addresses from bottom to "
             "top. "
             "Point at a box for its name.</p>\n<pre>{1}</pre>\n",
-            escaped(compiled_.lowered.module.program.name()), escaped(buffers_text(compiled_, target_)));
+            escaped(compiled_.lowered.emitted.module.program.name()),
+            escaped(buffers_text(compiled_, target_)));
         for (const Band& band : bands_of(compiled_, target_)) text += picture(band);
         return text + "</body></html>\n";
     }

@@ -315,7 +315,7 @@ void Numbers::report(const compiler::Lowered& lowered, ElemType precision) const
         for (const graph::NodeId n : mix_->layers[i].nodes) layers.emplace(names_[n], i);
     }
     std::vector<precision::Cost> costs(mix_->layers.size());
-    for (const proto::Op& op : lowered.module.program.op()) {
+    for (const proto::Op& op : lowered.emitted.module.program.op()) {
         const auto layer = layers.find(op.id());
         if (layer == layers.end()) continue;
         precision::Cost& cost = costs[layer->second];

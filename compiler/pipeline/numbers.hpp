@@ -2,7 +2,7 @@
 // The step from a float network to the types of a device: one type, int8 with its scales, or a mix.
 #include <optional>
 
-#include "compiler/emit/lower.hpp"
+#include "compiler/emit/emit.hpp"
 #include "compiler/front_end.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/precision/mix.hpp"

@@ -28,8 +28,9 @@ std::string tiles_text(const compiler::TileOp& op, const compiler::Tiling& tilin
 std::string shared_text(const compiler::Lowered& lowered, const compiler::PlannedOp& op) {
     for (size_t i = 0; i < op.homes.size(); ++i) {
         if (op.homes[i] != compiler::Home::shared) continue;
-        const graph::Value& value = lowered.graph.value(op.op.operands[i].value);
-        const uint64_t has = lowered.memory.storages[lowered.memory.shared.at(op.op.operands[i].value)].bytes;
+        const graph::Value& value = lowered.plan.graph->value(op.op.operands[i].value);
+        const uint64_t has =
+            lowered.plan.memory.storages[lowered.plan.memory.shared.at(op.op.operands[i].value)].bytes;
         const uint64_t all = packed_bytes(value.elem, value.elements());
         if (has >= all) return ", shares weights in L2";
         return fmt::format(", shares {:.0f}% of its weights in L2", 100 * double(has) / double(all));
@@ -39,7 +40,7 @@ std::string shared_text(const compiler::Lowered& lowered, const compiler::Planne
 
 /// How many groups of a convolution stand side by side in one of its task's.
 std::string merged_text(const compiler::Lowered& lowered, const compiler::PlannedOp& op) {
-    const graph::Node& anchor = lowered.graph.nodes[op.op.nodes[op.op.anchor].node];
+    const graph::Node& anchor = lowered.plan.graph->nodes[op.op.nodes[op.op.anchor].node];
     const int64_t blocks = anchor.attrs.integer("blocks", 1);
     return blocks == 1 ? "" : fmt::format(", {} groups in one", blocks);
 }
@@ -49,8 +50,9 @@ std::string considered_text(const compiler::PlannedOp& op) {
     constexpr size_t shown = 12;
     std::vector<const compiler::Tiling*> order;
     const auto chosen = [&](const compiler::Tiling& tiling) { return tiling.same_mapping(op.tiling); };
-    for (const compiler::Tiling& tiling : op.considered) order.push_back(&tiling);
-    if (std::none_of(op.considered.begin(), op.considered.end(), chosen)) order.push_back(&op.tiling);
+    for (const compiler::Tiling& tiling : op.alternatives->considered) order.push_back(&tiling);
+    if (std::none_of(op.alternatives->considered.begin(), op.alternatives->considered.end(), chosen))
+        order.push_back(&op.tiling);
     std::stable_sort(order.begin(), order.end(),
                      [](const auto* a, const auto* b) { return a->cycles < b->cycles; });
     std::string text = fmt::format(
@@ -70,12 +72,12 @@ std::string considered_text(const compiler::PlannedOp& op) {
 }  // namespace
 
 estimate::Estimate estimate_of(const compiler::Lowered& lowered, const compiler::Target& target) {
-    const std::shared_ptr<const Module> lent(std::shared_ptr<void>(), &lowered.module);
-    return estimate::estimate(bind(lent, {}, target.limits), target, lowered.launches);
+    const std::shared_ptr<const Module> lent(std::shared_ptr<void>(), &lowered.emitted.module);
+    return estimate::estimate(bind(lent, {}, target.limits), target, lowered.emitted.launches);
 }
 
 void state_estimates(Compiled& compiled, const compiler::Target& target) {
-    Module& module = compiled.lowered.module;
+    Module& module = compiled.lowered.emitted.module;
     const estimate::Estimate of = estimate_of(compiled.lowered, target);
     for (int i = 0; i < module.program.op_size(); ++i) {
         const estimate::Bound& least = of.bounds[static_cast<size_t>(i)];
@@ -99,21 +101,21 @@ std::string mapping_text(const Compiled& compiled, std::string_view only) {
     std::string text = fmt::format("{:<28} {:<18} {:>13} {:>12} {:>7} {:>6}  {}\n", "operation", "type",
                                    "MACs", "cycles", "bound", "of it", "tile/extent");
     bool found = only.empty();
-    const KPUProgram& program = compiled.lowered.module.program;
-    std::map<int, double> all_cycles;  // bounds are those of all strips and inferences
-    for (const compiler::PlannedOp& op : compiled.lowered.ops)
+    const KPUProgram& program = compiled.lowered.emitted.module.program;
+    std::map<uint32_t, double> all_cycles;  // bounds are those of all strips and inferences
+    for (const compiler::PlannedOp& op : compiled.lowered.plan.ops)
         all_cycles[op.number] += op.tiling.cycles * double(std::max<uint64_t>(1, program.inferences()));
-    for (const compiler::PlannedOp& op : compiled.lowered.ops) {
+    for (const compiler::PlannedOp& op : compiled.lowered.plan.ops) {
         if (!only.empty() && op.op.name != only) continue;
         found = true;
-        const proto::Op& message = program.op(op.number);
+        const proto::Op& message = program.op(static_cast<int>(op.number));
         const double cycles = all_cycles[op.number];
         text += fmt::format("{:<28} {:<18} {:>13} {:>12.0f} {:>7} {:>5.0f}%  {}\n", op.op.name,
                             op.op.source.type, op.macs, op.tiling.cycles, message.bound(),
                             cycles > 0 ? 100 * double(message.bound_cycles()) / cycles : 0,
                             tiles_text(op.op, op.tiling) + merged_text(compiled.lowered, op) +
                                 shared_text(compiled.lowered, op));
-        if (!op.considered.empty()) text += considered_text(op);
+        if (!op.alternatives->considered.empty()) text += considered_text(op);
     }
     if (!found)
         throw UserError(fmt::format(

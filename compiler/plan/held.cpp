@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/memory/memory.hpp"
-#include "compiler/plan/planned_op.hpp"
+#include "compiler/plan/mapped.hpp"
 
 namespace kpu::compiler {
 namespace {
@@ -26,41 +25,40 @@ void hold(const graph::Graph& graph, PlannedOp& op, uint64_t room, uint64_t& nex
         if (size > room - next) continue;
         op.tiling.keep[i] = tiling.keep[i];
         op.kept[i] = next;
-        op.held.operands[i] = true;
+        op.held[i] = true;
         next += size;
     }
 }
 
+/// Of L2, beside what one inference has there.
+uint64_t room_in_l2(const Plan& plan, const Target& target) {
+    const uint64_t staging = 2 * plan.arena_bytes * target.engines.size();
+    const uint64_t taken = staging + align_up(plan.table.bytes) + align_up(plan.resident_bytes);
+    return taken < target.l2_bytes ? target.l2_bytes - taken : 0;
+}
+
 }  // namespace
 
-uint64_t hold_weights(const graph::Graph& graph, std::vector<PlannedOp>& ops, uint64_t room) {
+void hold_weights(Plan& plan, const Target& target) {
     std::vector<PlannedOp*> order;
-    for (PlannedOp& op : ops) {
-        op.held.operands.assign(op.op.operands.size(), false);
+    for (PlannedOp& op : plan.ops) {
+        op.held.assign(op.op.operands.size(), false);
         order.push_back(&op);
     }
     std::stable_sort(order.begin(), order.end(),
                      [](const PlannedOp* a, const PlannedOp* b) { return held_up(*a) > held_up(*b); });
-    uint64_t used = 0;
-    for (PlannedOp* op : order) hold(graph, *op, room, used);
-    return used;
-}
-
-Tiling with_homes(const graph::Graph& graph, const Target& target, const MemoryPlan& memory, size_t number,
-                  uint64_t arena_bytes, const PlannedOp& op, const std::vector<Home>& homes, bool first) {
-    const std::vector<Dims> strides = strides_at_home(graph, memory, op.op);
-    Tiling result = op.tiling;
-    evaluate({graph, op.op, target, homes, strides, arena_bytes, memory.spare[number].bytes, first}, result);
-    return result;
-}
-
-void judge_held(const graph::Graph& graph, const Target& target, const MemoryPlan& memory, size_t number,
-                uint64_t arena_bytes, PlannedOp& op) {
-    std::vector<Home> homes = op.homes;
-    for (size_t operand = 0; operand < homes.size(); ++operand) {
-        if (op.held.holds(operand)) homes[operand] = Home::l2;
+    plan.held_bytes = 0;
+    if (const uint64_t room = room_in_l2(plan, target); room > 0) {
+        for (PlannedOp* op : order) hold(*plan.graph, *op, room, plan.held_bytes);
     }
-    op.later = with_homes(graph, target, memory, number, arena_bytes, op, homes, false);
+    for (size_t number = 0; number < plan.ops.size(); ++number) {
+        PlannedOp& op = plan.ops[number];
+        std::vector<Home> homes = op.homes;
+        for (size_t operand = 0; operand < homes.size(); ++operand) {
+            if (op.held[operand]) homes[operand] = Home::l2;
+        }
+        op.later = with_homes(plan, target, number, homes, false);
+    }
 }
 
 }  // namespace kpu::compiler

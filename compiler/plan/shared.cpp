@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/plan/planned_op.hpp"
+#include "compiler/plan/mapped.hpp"
 
 namespace kpu::compiler {
 namespace {
@@ -53,28 +53,12 @@ std::vector<SharedConstant> shared_constants(const graph::Graph& graph, const st
     return result;
 }
 
-void judge_first(const graph::Graph& graph, const Target& target, const MemoryPlan& memory,
-                 uint64_t arena_bytes, std::vector<PlannedOp>& ops) {
-    std::set<graph::ValueId> there;
-    for (size_t number = 0; number < ops.size(); ++number) {
-        PlannedOp& op = ops[number];
-        std::vector<Home> homes = op.homes;
-        for (size_t i = 0; i < homes.size(); ++i) {
-            if (homes[i] == Home::shared && there.insert(op.op.operands[i].value).second)
-                homes[i] = Home::ddr;
-        }
-        if (homes == op.homes) continue;
-        const Tiling alone = with_homes(graph, target, memory, number, arena_bytes, op, homes, number == 0);
-        op.tiling.cycles = alone.cycles, op.tiling.dram = alone.dram;
-    }
-}
-
-void SharedBlocks::choose_blocks(const graph::Graph& graph, const std::vector<PlannedOp>& ops) {
+std::map<graph::ValueId, BlockCut> cuts_of_shared(const Plan& plan) {
     std::map<graph::ValueId, std::vector<std::pair<Dims, int>>> counts;  // in the order of the operations
-    for (const PlannedOp& op : ops) {
+    for (const PlannedOp& op : plan.ops) {
         for (size_t i = 0; i < op.homes.size(); ++i) {
             if (op.homes[i] != Home::shared) continue;
-            const Dims tile = tile_shape(graph, op.op, i, op.tiling.tile);
+            const Dims tile = tile_shape(*plan.graph, op.op, i, op.tiling.tile);
             auto& known = counts[op.op.operands[i].value];
             const auto same =
                 std::find_if(known.begin(), known.end(), [&](const auto& of) { return of.first == tile; });
@@ -82,31 +66,26 @@ void SharedBlocks::choose_blocks(const graph::Graph& graph, const std::vector<Pl
         }
     }
     const auto rarer = [](const auto& a, const auto& b) { return a.second < b.second; };
+    std::map<graph::ValueId, BlockCut> result;
     for (const auto& [value, known] : counts)
-        blocks_[value] = {std::max_element(known.begin(), known.end(), rarer)->first,
-                          shape_of(graph.value(value))};
+        result[value] = {std::max_element(known.begin(), known.end(), rarer)->first,
+                         shape_of(plan.graph->value(value))};
+    return result;
 }
 
-std::optional<int64_t> SharedBlocks::find(const Block& block) const {
-    const auto found = places_.find(block);
-    return found == places_.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<int64_t> SharedBlocks::add(const Block& block) {
-    const auto& [tile, shape] = blocks_.at(block.value);
-    for (size_t d = 0; d < tile.rank; ++d) {
-        const int64_t first = block.first[d];
-        if (first % tile[d] != 0 || block.count[d] != std::min(tile[d], shape[d] - first))
-            return std::nullopt;
+void judge_first(Plan& plan, const Target& target) {
+    std::set<graph::ValueId> there;
+    for (size_t number = 0; number < plan.ops.size(); ++number) {
+        PlannedOp& op = plan.ops[number];
+        std::vector<Home> homes = op.homes;
+        for (size_t i = 0; i < homes.size(); ++i) {
+            if (homes[i] == Home::shared && there.insert(op.op.operands[i].value).second)
+                homes[i] = Home::ddr;
+        }
+        if (homes == op.homes) continue;
+        const Tiling alone = with_homes(plan, target, number, homes, number == 0);
+        op.tiling.cycles = alone.cycles, op.tiling.dram = alone.dram;
     }
-    const Storage& storage = memory_.storages[memory_.shared.at(block.value)];
-    uint64_t& used = used_[block.value];
-    const uint64_t size = align_up(packed_bytes(block.elem, static_cast<uint64_t>(block.count.product())));
-    if (used + size > storage.bytes) return std::nullopt;
-    const auto at = static_cast<int64_t>(storage.address + used);
-    places_[block] = at;
-    used += size;
-    return at;
 }
 
 }  // namespace kpu::compiler

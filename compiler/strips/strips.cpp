@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/diagnostics.hpp"
-#include "compiler/emit/lower.hpp"
 #include "compiler/mapping/tiling.hpp"
+#include "compiler/plan/plan.hpp"
 #include "compiler/strips/chains.hpp"
 #include "compiler/strips/cut_chain.hpp"
 

@@ -150,8 +150,8 @@ Times times_of(const graph::Graph& graph, const platforms::Platform& platform, i
     const compiler::Lowered lowered =
         pipeline::lower_with_effort(graph, target, {}, effort, runtime::simulate_trials());
     Times times;
-    for (const compiler::PlannedOp& op : lowered.ops) times.predicted += op.tiling.cycles;
-    times.simulated = cycles_of(std::make_shared<const Module>(lowered.module), platform);
+    for (const compiler::PlannedOp& op : lowered.plan.ops) times.predicted += op.tiling.cycles;
+    times.simulated = cycles_of(std::make_shared<const Module>(lowered.emitted.module), platform);
     return times;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/emit/lower.hpp"
+#include "compiler/emit/emit.hpp"
 #include "platforms/platform.hpp"
 
 namespace kpu::sweeps {

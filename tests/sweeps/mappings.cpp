@@ -42,7 +42,7 @@ Mappings simulate_mappings(const Layer& layer, ElemType elem, const platforms::P
     Mappings result;
     result.chosen = result.best = times_of(graph, platform).simulated;
     result.best_tiles = "as chosen";
-    const compiler::TileOp op = compiler::lower(graph, target).ops.at(0).op;
+    const compiler::TileOp op = compiler::plan(graph, target).ops.at(0).op;
     Sizes sizes(op);
     do {
         for (int64_t depth = 1; depth <= 4; ++depth) {
@@ -54,7 +54,8 @@ Mappings simulate_mappings(const Layer& layer, ElemType elem, const platforms::P
             guide.wishes = compiler::MappingWishes({wish});
             std::shared_ptr<const Module> module;
             try {
-                module = std::make_shared<const Module>(compiler::lower(graph, target, guide).module);
+                module = std::make_shared<const Module>(
+                    compiler::emit(compiler::plan(graph, target, guide), target).module);
             } catch (const UserError&) {
                 continue;  // no legal mapping
             }

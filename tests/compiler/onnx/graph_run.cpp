@@ -77,7 +77,7 @@ std::vector<graph::Data> run_on_device(const graph::Graph& graph, const Device& 
     runtime::SimulationOptions options;
     options.mode = runtime::Mode::functional;
     options.strict = options.random_order = true;
-    runtime::Simulation simulation(std::make_shared<const Module>(std::move(compiled.lowered.module)),
+    runtime::Simulation simulation(std::make_shared<const Module>(std::move(compiled.lowered.emitted.module)),
                                    &on.platform, options);
     for (const graph::Port& port : graph.inputs)
         simulation.set_input(port.name, read_npy((folder / file_of(port.name)).string()));

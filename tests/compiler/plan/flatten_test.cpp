@@ -19,8 +19,8 @@ TEST(Flatten, PixelsAreOneAxis) {
         maker.fuse(3);
         maker.output(y);
         const Result result = run(maker, device, {{"engine.l1.size_bytes", "32768"}});
-        EXPECT_EQ(result.lowered.ops.at(0).op.axes.at(2).extent, 3 * 11 * 13);
-        const proto::Op& op = result.lowered.module.program.op(1);
+        EXPECT_EQ(result.lowered.plan.ops.at(0).op.axes.at(2).extent, 3 * 11 * 13);
+        const proto::Op& op = result.lowered.emitted.module.program.op(1);
         EXPECT_THAT(op.input_id(), ::testing::Contains("x1"));
         EXPECT_THAT(op.output_id(), ::testing::ElementsAre("y0"));
     }
@@ -41,7 +41,7 @@ TEST(Flatten, OnlyWhereRowsFollowEachOther) {
                                        options);
             maker.output(maker.conv(part, 40, 1, 1, 0));
             const Result result = run(maker, device);
-            EXPECT_EQ(result.lowered.ops.at(1).op.axes.at(2).name, axis == 2 ? "x" : "pixels");
+            EXPECT_EQ(result.lowered.plan.ops.at(1).op.axes.at(2).name, axis == 2 ? "x" : "pixels");
         }
     }
 }
@@ -56,8 +56,8 @@ TEST(Flatten, NotWhereAnAxisIsFixed) {
     Guide guide;
     guide.wishes = MappingWishes({wish});
     const Lowered lowered = lower(maker.graph(), Target(platforms::load("swkpu-v1", {})), guide);
-    EXPECT_EQ(lowered.ops.at(0).op.axes.at(2).name, "x");
-    EXPECT_EQ(lowered.ops.at(0).tiling.tile.at(1), 4);
+    EXPECT_EQ(lowered.plan.ops.at(0).op.axes.at(2).name, "x");
+    EXPECT_EQ(lowered.plan.ops.at(0).tiling.tile.at(1), 4);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "compiler/emit/lower.hpp"
+#include "compiler/emit/emit.hpp"
 #include "runtime/simulation.hpp"
 
 namespace kpu::compiler {
@@ -67,13 +67,14 @@ graph::Graph convolution(int64_t batch, int64_t side, int64_t channels) {
 
 Times times_of(const Sides& sides, ElemType elem, const platforms::Platform& platform, bool simulate) {
     const Target target(platform);
-    const Lowered lowered = lower(product(sides, elem), target);
+    const Lowered lowered = lower(plan(product(sides, elem), target), target);
     Times times;
-    times.predicted = lowered.ops.at(0).tiling.cycles;
+    times.predicted = lowered.plan.ops.at(0).tiling.cycles;
     if (!simulate) return times;
     runtime::SimulationOptions options;
     options.mode = runtime::Mode::timing;
-    runtime::Simulation simulation(std::make_shared<const Module>(lowered.module), &platform, options);
+    runtime::Simulation simulation(std::make_shared<const Module>(lowered.emitted.module), &platform,
+                                   options);
     EXPECT_EQ(simulation.run(), execution::RunStatus::finished) << simulation.deadlock_report();
     times.simulated = double(simulation.now());
     return times;
@@ -187,9 +188,10 @@ TEST(Gemm, FourArraysShareASmallProduct) {
 
 TEST(Gemm, TilesOfAConvolutionFillTheRowsOfTheArray) {
     const platforms::Platform platform = platforms::load("core128-hbm2", {});
-    const Lowered lowered = lower(convolution(1, 56, 128), Target(platform));
+    const Target target(platform);
+    const Lowered lowered = lower(plan(convolution(1, 56, 128), target), target);
     // 56 x 56 results of a channel take 25 fills of 128 rows; tiles of 8, or of 14 lines take 28
-    EXPECT_DOUBLE_EQ(lowered.ops.at(0).tiling.array, std::ceil(56.0 * 56 / 128) * 9 * 128);
+    EXPECT_DOUBLE_EQ(lowered.plan.ops.at(0).tiling.array, std::ceil(56.0 * 56 / 128) * 9 * 128);
 }
 
 /// The array alone is sixteen times as fast; the device around it is that of a core of its size.
@@ -208,9 +210,9 @@ TEST(Gemm, OneEngineIsAChoiceAmongTwo) {
     const Target target(platforms::load("tile32", {{"engine.count", "2"}}));
     Guide guide;
     guide.explain = "product";
-    const Lowered lowered = lower(product({256, 256, 256}, ElemType::i8), target, guide);
-    const PlannedOp& op = lowered.ops.at(0);
-    const std::vector<Tiling>& considered = op.considered;
+    const Lowered lowered = lower(plan(product({256, 256, 256}, ElemType::i8), target, guide), target);
+    const PlannedOp& op = lowered.plan.ops.at(0);
+    const std::vector<Tiling>& considered = op.alternatives->considered;
     for (const int64_t lanes : {1, 2}) {
         const auto has = [&](const Tiling& of) { return of.lanes() == lanes && of.tiles(op.op, 0) > 1; };
         EXPECT_TRUE(std::any_of(considered.begin(), considered.end(), has)) << lanes;

@@ -21,11 +21,11 @@ TEST(Kept, WeightsOfAStageComeFromDramOnce) {
     const ValueId x = maker.input({1, 24, 24, 96});
     maker.output(maker.conv(x, 80, 3, 1, 1));
     const Result result = run(maker, "tile32", {{"engine.l1.size_bytes", "32768"}});
-    const PlannedOp& op = result.lowered.ops.at(0);
+    const PlannedOp& op = result.lowered.plan.ops.at(0);
     ASSERT_TRUE(keeps_parts(op));
     uint64_t once = 0;
     for (const TileOperand& operand : op.op.operands) {
-        const graph::Value& value = result.lowered.graph.value(operand.value);
+        const graph::Value& value = result.lowered.plan.graph->value(operand.value);
         once += packed_bytes(value.elem, value.elements());
     }
     EXPECT_LT(double(result.dram_bytes), 1.1 * double(once));
@@ -49,7 +49,7 @@ TEST(Kept, RandomNetworksKeepTheirValues) {
         platforms::Overrides device{{"engine.l1.size_bytes", l1}, {"l2.size_bytes", l2}};
         if (maker.pick(0, 3) == 0) device.emplace_back("engine.count", "2");
         const Result result = run(maker, maker.pick(0, 1) == 0 ? "tile32" : "swkpu-v1", device);
-        for (const PlannedOp& op : result.lowered.ops) kept += keeps_parts(op) ? 1 : 0;
+        for (const PlannedOp& op : result.lowered.plan.ops) kept += keeps_parts(op) ? 1 : 0;
     }
     EXPECT_GE(kept, 2);
 }

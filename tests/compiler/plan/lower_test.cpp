@@ -44,19 +44,20 @@ TEST(LowerNames, OperationsOfOneSourceHaveNamesOfTheirOwn) {
     Guide guide;
     guide.wishes = MappingWishes({wish});
     const Lowered lowered = lower(maker.graph(), target, guide);
-    ASSERT_EQ(lowered.ops.size(), 3u);
+    ASSERT_EQ(lowered.plan.ops.size(), 3u);
     const char* names[] = {"cell", "cell:2", "cell:3"};
     for (size_t i = 0; i < 3; ++i) {
-        const TileOp& op = lowered.ops[i].op;
+        const TileOp& op = lowered.plan.ops[i].op;
         EXPECT_EQ(op.name, names[i]);
-        EXPECT_EQ(lowered.module.program.op(lowered.ops[i].number).id(), names[i]);
+        EXPECT_EQ(lowered.emitted.module.program.op(static_cast<int>(lowered.plan.ops[i].number)).id(),
+                  names[i]);
         for (size_t a = 0; a < op.axes.size(); ++a) {
             if (op.axes[a].name != "n") continue;
-            EXPECT_EQ(lowered.ops[i].tiling.tile[a] == 8, i == 1);
+            EXPECT_EQ(lowered.plan.ops[i].tiling.tile[a] == 8, i == 1);
         }
         for (size_t o = 0; o < op.operands.size(); ++o) {
             if (op.operands[o].place != Place::output || i == 2) continue;
-            EXPECT_EQ(lowered.ops[i].homes[o] == Home::ddr, i == 1);
+            EXPECT_EQ(lowered.plan.ops[i].homes[o] == Home::ddr, i == 1);
         }
     }
     wish.pattern = "cell:4";
@@ -100,7 +101,7 @@ TEST_P(Lower, ResizedPicturesAreCutAlongTheirChannels) {
     maker.output(
         maker.graph().add_node("resize", {x}, attributes({ints("sizes", {1, 48, 48, 64})}), options));
     const Result result = run(maker, GetParam().device, {{"engine.l1.size_bytes", "65536"}});
-    EXPECT_NE(result.lowered.ops.at(0).tiling.tile, (std::vector<int64_t>{1, 64}));
+    EXPECT_NE(result.lowered.plan.ops.at(0).tiling.tile, (std::vector<int64_t>{1, 64}));
 }
 
 // A slice that walks backwards over a dimension leaves its size, not its places.
@@ -143,7 +144,7 @@ TEST_P(Lower, SumsAreCutWhereTheTableHasNoRoomForTheirAddend) {
     maker.output(maker.gemm(x, 2100));
     const Result result =
         run(maker, GetParam().device, {{"engine.l1.size_bytes", "32768"}, {"l2.size_bytes", "65536"}});
-    const PlannedOp& op = result.lowered.ops.at(0);
+    const PlannedOp& op = result.lowered.plan.ops.at(0);
     EXPECT_TRUE(op.tiling.cuts_sum(op.op));
     EXPECT_EQ(op.homes.at(op.op.nodes.at(0).inputs.at(2)), Home::ddr);
 }
@@ -157,8 +158,8 @@ TEST(LowerInt8, TensorsHaveTheRoomThatTheTableLeaves) {
     const ValueId x = maker.input({16, bytes / 16});
     maker.output(maker.unary("exp", maker.unary("relu", x)));
     const Lowered lowered = lower(maker.graph(), target);
-    const View& view = lowered.memory.views[lowered.graph.nodes[0].outputs[0]];
-    EXPECT_EQ(lowered.memory.storages[view.storage].home, Home::l2);
+    const View& view = lowered.plan.memory.views[lowered.plan.graph->nodes[0].outputs[0]];
+    EXPECT_EQ(lowered.plan.memory.storages[view.storage].home, Home::l2);
 }
 
 /// The host sees channels second, the device last: scales follow them.
@@ -176,7 +177,7 @@ TEST(LowerInt8, ScalesOfAnOutputFollowItsOrderOfDimensions) {
         sums);
     maker.graph().outputs.push_back({"y", y, ElemType::i32, graph::HostType::same, {0, 3, 1, 2}});
     const Lowered lowered = lower(maker.graph(), Target(platforms::load("swkpu-v1", {})));
-    const auto& tensors = lowered.module.program.tensor();
+    const auto& tensors = lowered.emitted.module.program.tensor();
     const auto output = std::find_if(tensors.begin(), tensors.end(), [](const proto::Tensor& tensor) {
         return tensor.role() == proto::Tensor::OUTPUT;
     });
@@ -199,7 +200,7 @@ TEST(LowerInt8, CutSumsKeepTheirScales) {
     maker.output(maker.graph().add_node("dequantize", {y}, {}, reals));
     maker.fuse(2);
     const Result result = run(maker, "swkpu-v1");
-    EXPECT_TRUE(result.lowered.ops.at(0).tiling.cuts_sum(result.lowered.ops.at(0).op));
+    EXPECT_TRUE(result.lowered.plan.ops.at(0).tiling.cuts_sum(result.lowered.plan.ops.at(0).op));
 }
 
 TEST_P(Lower, SmallMemoriesMakeSmallTiles) {
@@ -258,7 +259,7 @@ TEST_P(Lower, ReshapedPicturesAreMadeWhereTheyAreJoined) {
             maker.graph().add_node("concat", parts, attributes({integer("axis", 1)}), options);
         maker.output(maker.unary("relu", joined));
         const Result result = run(maker, GetParam().device);
-        EXPECT_EQ(result.lowered.ops.size(), cut ? 5u : 3u);  // channels that are cut must be copied
+        EXPECT_EQ(result.lowered.plan.ops.size(), cut ? 5u : 3u);  // channels that are cut must be copied
     }
 }
 
@@ -279,7 +280,7 @@ TEST_P(Lower, StatesAreMadeWhereTheyAreJoined) {
         parts.push_back(maker.reshape(state, {1, 2, 24}));
     }
     maker.output(maker.unary("relu", joined(parts)));
-    EXPECT_EQ(run(maker, GetParam().device).lowered.ops.size(), 7u);  // nothing is copied
+    EXPECT_EQ(run(maker, GetParam().device).lowered.plan.ops.size(), 7u);  // nothing is copied
     maker.output(
         maker.unary("relu", joined({states[0], maker.reshape(parts[0], {2, 24}), states[1], states[1]})));
     run(maker, GetParam().device);
@@ -381,7 +382,7 @@ TEST_P(Lower, OverlappingTransposedConvolutionsAreCut) {
         ASSERT_EQ(maker.graph().value(y).shape[1], maker.graph().value(x).shape[1] * step);
         maker.output(y);
         const Result result = run(maker, GetParam().device, {{"engine.l1.size_bytes", "24576"}});
-        EXPECT_EQ(result.lowered.ops.at(0).op.axes.size(), 4u);  // n, y, x and o or g
+        EXPECT_EQ(result.lowered.plan.ops.at(0).op.axes.size(), 4u);  // n, y, x and o or g
     }
 }
 
@@ -452,8 +453,8 @@ TEST_P(Lower, RowsAreCopiedFromWhereTheyAre) {
         maker.output(y);
         maker.output(maker.unary("relu", y));
         const Result result = run(maker, GetParam().device, little_l1);
-        EXPECT_FALSE(result.lowered.needs_values);
-        EXPECT_EQ(result.lowered.ops.at(0).homes.at(0), Home::in_place);
+        EXPECT_FALSE(result.lowered.emitted.needs_values);
+        EXPECT_EQ(result.lowered.plan.ops.at(0).homes.at(0), Home::in_place);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "compiler/emit/lower.hpp"
+#include "compiler/emit/emit.hpp"
 #include "compiler/graph/execute.hpp"
 #include "compiler/strips/strips.hpp"
 #include "runtime/simulation.hpp"
@@ -181,14 +181,13 @@ inline std::vector<std::string> expected_of(Maker& maker, uint64_t inferences,
     return outputs;
 }
 
-/// The device as it is after all networks that were lowered for it before: what was searched for them is known.
-inline const Target& used_target(const std::string& device, const platforms::Overrides& overrides) {
-    static std::map<std::string, Target> used;
+/// What was searched for a device, for all networks that were planned for it before.
+inline const std::shared_ptr<Searches>& searches_for(const std::string& device,
+                                                     const platforms::Overrides& overrides) {
+    static std::map<std::string, std::shared_ptr<Searches>> known;
     std::string key = device;
     for (const auto& [path, value] : overrides) key += "," + path + "=" + value;
-    const auto found = used.find(key);
-    if (found != used.end()) return found->second;
-    return used.emplace(key, Target(platforms::load(device, overrides))).first->second;
+    return known.try_emplace(key, std::make_shared<Searches>()).first->second;
 }
 
 /// Runs a program to its end, strictly.
@@ -217,16 +216,12 @@ inline std::unique_ptr<runtime::Simulation> simulated(const Graph& graph,
 }
 
 /// The program with one of the tilings around that of each operation, and what those tilings must be.
-inline Module with_others(Maker& maker, const Graph& graph, const Target& target, const Lowered& lowered) {
-    Guide guide;
-    for (const PlannedOp& op : lowered.ops) guide.tilings.push_back(op.tiling);
-    guide.around = true;
-    const Lowered around = lower(graph, target, guide);
-    EXPECT_EQ(around.module.program.SerializeAsString(), lowered.module.program.SerializeAsString());
-    guide.around = false;
-    for (size_t i = 0; i < around.ops.size(); ++i) {
-        const std::vector<Tiling>& list = around.ops[i].fastest;
-        EXPECT_TRUE(list.at(0).same_mapping(guide.tilings[i]));
+inline Module with_others(Maker& maker, const Target& target, const Lowered& lowered) {
+    const Plan around = with_neighbours(lowered.plan, target, {});
+    std::vector<Tiling> others;
+    for (const PlannedOp& op : around.ops) {
+        const std::vector<Tiling>& list = op.alternatives->fastest;
+        EXPECT_TRUE(list.at(0).same_mapping(op.tiling));
         for (size_t other = 1; other < list.size(); ++other) {
             EXPECT_EQ(list[other].split, list[0].split);
             EXPECT_FALSE(list[other].same_mapping(list[0]));
@@ -235,9 +230,18 @@ inline Module with_others(Maker& maker, const Graph& graph, const Target& target
                 differing += list[other].tile[a] != list[0].tile[a] ? 1 : 0;
             EXPECT_LE(differing, 1);
         }
-        guide.tilings[i] = list[static_cast<size_t>(maker.pick(0, static_cast<int64_t>(list.size()) - 1))];
+        others.push_back(list[static_cast<size_t>(maker.pick(0, static_cast<int64_t>(list.size()) - 1))]);
     }
-    return lower(graph, target, guide).module;
+    Lowered result = lower(replan(lowered.plan, target, others), target);
+    add_weights(result);
+    return result.emitted.module;
+}
+
+/// A graph's program, with its weights.
+inline Lowered lower(Graph graph, const Target& target, const Guide& guide = {}) {
+    Lowered result = compiler::lower(plan(std::move(graph), target, guide), target);
+    add_weights(result);
+    return result;
 }
 
 /// Compiles, in strips where there are wishes for them, runs in both modes, compares with the graph's own values.
@@ -255,10 +259,12 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
     if (strips != nullptr) guide.wishes = *strips;
     const std::optional<InStrips> cut = strips == nullptr ? std::nullopt : in_strips(graph, target, *strips);
     Result result{lower(cut ? cut->graph : graph, target, guide)};
-    const Lowered again = lower(cut ? cut->graph : graph, used_target(device, overrides), guide);
-    EXPECT_EQ(again.module.program.SerializeAsString(), result.lowered.module.program.SerializeAsString())
+    guide.searches = searches_for(device, overrides);
+    const Lowered again = lower(cut ? cut->graph : graph, target, guide);
+    EXPECT_EQ(again.emitted.module.program.SerializeAsString(),
+              result.lowered.emitted.module.program.SerializeAsString())
         << device << ": what was searched before changes the program";
-    const auto module = std::make_shared<const Module>(result.lowered.module);
+    const auto module = std::make_shared<const Module>(result.lowered.emitted.module);
     for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
         const auto simulation = simulated(graph, module, platform, mode, inferences, inputs);
         for (size_t o = 0; o < expected.size(); ++o) {
@@ -272,8 +278,7 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
         result.dram_bytes = stats.integer("bytes.dram.read") + stats.integer("bytes.dram.write");
     }
     if (inferences == 1) {
-        const Graph& whole = cut ? cut->graph : graph;
-        const auto other = std::make_shared<const Module>(with_others(maker, whole, target, result.lowered));
+        const auto other = std::make_shared<const Module>(with_others(maker, target, result.lowered));
         const auto simulation =
             simulated(graph, other, platform, runtime::Mode::functional, inferences, inputs);
         for (size_t o = 0; o < expected.size(); ++o) {

@@ -4,38 +4,12 @@
 #include <algorithm>
 #include <string>
 
-#include "tests/compiler/plan/maker.hpp"
+#include "tests/compiler/plan/networks.hpp"
 
 namespace kpu::compiler {
 namespace {
 
 using namespace testing;
-
-/// Steps that read the same weights, as those of recurrent networks do.
-class Recurrence {
-  public:
-    Recurrence(ElemType elem, uint32_t seed) : maker(elem, seed), elem_(elem) {}
-
-    Maker maker;
-
-    ValueId weights(int64_t in, int64_t out) {
-        return maker.constant({in, out}, elem_, maker.channels(1, out));
-    }
-    /// Its numbers stay as small as those of inputs.
-    ValueId product(ValueId x, ValueId w, bool fused = true) {
-        const ValueId y = maker.graph().add_node(
-            "gemm", {x, w}, attributes({graph::type("accum_type", maker.sums())}), maker.named("Gemm", 8));
-        if (maker.quantised()) return y;
-        NodeOptions options = maker.named("Clip");
-        const ValueId small = maker.graph().add_node(
-            "clamp", {y}, attributes({graph::real("min_val", -3), graph::real("max_val", 3)}), options);
-        if (fused) maker.fuse(2);
-        return small;
-    }
-
-  private:
-    ElemType elem_;
-};
 
 uint64_t bytes_of_weights(Maker& maker) {
     uint64_t sum = 0;
@@ -88,11 +62,12 @@ TEST(Shared, TheyStayFromInferenceToInference) {
 
 TEST(Shared, TheyLiveInL2FromTheFirstToTheLast) {
     const Result result = steps_of(3, "swkpu-v1", {});
-    ASSERT_EQ(result.lowered.memory.shared.size(), 1u);
-    const Storage& storage = result.lowered.memory.storages[result.lowered.memory.shared.begin()->second];
+    ASSERT_EQ(result.lowered.plan.memory.shared.size(), 1u);
+    const Storage& storage =
+        result.lowered.plan.memory.storages[result.lowered.plan.memory.shared.begin()->second];
     EXPECT_EQ(storage.home, Home::l2);
     EXPECT_EQ(storage.first, 0u);
-    EXPECT_EQ(storage.last, result.lowered.ops.size() - 1);
+    EXPECT_EQ(storage.last, result.lowered.plan.ops.size() - 1);
     EXPECT_GE(storage.bytes, 128u * 128 * 2);
 }
 

@@ -23,7 +23,7 @@ TEST_P(Staging, ProductsOfOddSides) {
         const ValueId x = maker.input({2 * maker.pick(30, 100) + 1, 2 * maker.pick(15, 50) + 1});
         maker.output(maker.gemm(x, 2 * maker.pick(200, 500) + 1));
         const Result result = run(maker, GetParam().device, {{"engine.l1.size_bytes", "65536"}});
-        with_gaps += has_gaps(result.lowered.ops.at(0)) ? 1 : 0;
+        with_gaps += has_gaps(result.lowered.plan.ops.at(0)) ? 1 : 0;
     }
     EXPECT_GT(with_gaps, 0u);
 }
@@ -42,10 +42,10 @@ TEST(StagingOf, ResultsBeginAlikeOnBothSides) {
     Maker maker(ElemType::i8, 3);
     maker.output(maker.gemm(maker.input({126, 74}), 1201));
     const Result result = run(maker, "tile32");
-    ASSERT_TRUE(has_gaps(result.lowered.ops.at(0)));
+    ASSERT_TRUE(has_gaps(result.lowered.plan.ops.at(0)));
     const platforms::Platform platform = platforms::load("tile32");
-    const BoundProgram program =
-        bind(std::make_shared<const Module>(result.lowered.module), {}, platforms::limits_of(platform));
+    const BoundProgram program = bind(std::make_shared<const Module>(result.lowered.emitted.module), {},
+                                      platforms::limits_of(platform));
     size_t results = 0;
     for (const BoundTask& task : program.tasks) {
         if (!task.moves()) continue;

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/diagnostics.hpp"
-#include "tests/compiler/plan/maker.hpp"
+#include "tests/compiler/plan/networks.hpp"
 
 namespace kpu::compiler {
 namespace {
@@ -16,113 +16,13 @@ using namespace testing;
 /// So little L2 that pictures of some 20 KB go to DDR.
 const platforms::Overrides small_memories = {{"engine.l1.size_bytes", "16384"}, {"l2.size_bytes", "65536"}};
 
-/// Random chains over pictures: convolutions, pools, sums, branches, joins, slices, resized pictures.
-class Pictures {
-  public:
-    Pictures(ElemType elem, uint32_t seed) : maker(elem, seed) {}
-
-    Maker maker;
-
-    ValueId layers(ValueId x, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) x = layer(x);
-        return x;
-    }
-
-  private:
-    const graph::Value& value(ValueId x) { return maker.graph().value(x); }
-    int64_t rows(ValueId x) { return value(x).shape[1]; }
-    int64_t columns(ValueId x) { return value(x).shape[2]; }
-    int64_t channels(ValueId x) { return value(x).shape[3]; }
-
-    ValueId layer(ValueId x) {
-        const int64_t size = std::min(rows(x), columns(x));
-        switch (maker.pick(0, 10)) {
-            case 0:
-                return maker.unary("relu", x);
-            case 1: {
-                if (size < 8) return x;
-                const int64_t kernel = maker.pick(2, 3);
-                return maker.pool("maxpool", x, kernel, maker.pick(1, kernel), maker.pick(0, kernel - 1));
-            }
-            case 2: {  // a residual, fused
-                const ValueId y = maker.conv(x, channels(x), 3, 1, 1);
-                const ValueId sum = maker.binary("add", y, x);
-                maker.fuse(2);
-                return sum;
-            }
-            case 3: {  // two convolutions and a way around them
-                const ValueId y = maker.conv(maker.conv(x, maker.pick(4, 12), 3, 1, 1), channels(x), 3, 1, 1);
-                return maker.binary("add", y, x);
-            }
-            case 4: {
-                const ValueId a = maker.conv(x, maker.pick(4, 12), 1, 1, 0);
-                const ValueId b = maker.conv(x, maker.pick(4, 12), 5, 1, 2);
-                return joined({a, b});
-            }
-            case 5: {
-                if (channels(x) < 8) return x;
-                const ValueId half = slice(x, channels(x) / 2);
-                return joined({maker.conv(half, 8, 3, 1, 1), maker.conv(x, 8, 1, 1, 0)});
-            }
-            case 6:
-                return size > 24 ? x : resized(x);
-            case 7: {
-                const int64_t h = rows(x), w = columns(x), c = channels(x);
-                return maker.reshape(maker.unary("relu", maker.reshape(x, {1, h * w, c})), {1, h, w, c});
-            }
-            case 8:
-                return turned(maker.unary("relu", turned(x)));
-            default: {
-                const int64_t kernel = maker.pick(1, std::min<int64_t>(5, size));
-                const int64_t stride = size > 20 ? maker.pick(1, 2) : 1;
-                return maker.conv(x, maker.pick(4, 20), kernel, stride, maker.pick(0, kernel / 2));
-            }
-        }
-    }
-
-    ValueId joined(std::vector<ValueId> parts) {
-        NodeOptions options = maker.named("Concat");
-        options.quant = value(parts[0]).quant;
-        for (const ValueId part : parts) maker.graph().value(part).quant = options.quant;
-        return maker.graph().add_node("concat", std::move(parts), attributes({integer("axis", 3)}), options);
-    }
-
-    ValueId slice(ValueId x, int64_t count) {
-        NodeOptions options = maker.named("Slice");
-        options.quant = value(x).quant;
-        return maker.graph().add_node(
-            "slice", {x},
-            attributes({ints("starts", {channels(x) - count}), ints("ends", {channels(x)}), ints("axes", {3}),
-                        ints("steps", {1})}),
-            options);
-    }
-
-    /// Rows and columns change places.
-    ValueId turned(ValueId x) {
-        NodeOptions options = maker.named("Transpose");
-        options.quant = value(x).quant;
-        return maker.graph().add_node("transpose", {x}, attributes({ints("perm", {0, 2, 1, 3})}), options);
-    }
-
-    ValueId resized(ValueId x) {
-        NodeOptions options = maker.named("Resize");
-        options.quant = value(x).quant;
-        return maker.graph().add_node(
-            "resize", {x},
-            attributes({ints("sizes", {1, 2 * rows(x), 2 * columns(x), channels(x)}),
-                        graph::word("mode", "nearest"), graph::word("coordinates", "asymmetric"),
-                        graph::word("nearest_mode", "floor")}),
-            options);
-    }
-};
-
 /// What is found without a wish.
 Result run_in_strips(Maker& maker, const MappingWishes& wishes = {}) {
     return run(maker, "swkpu-v1", small_memories, &wishes);
 }
 
 bool is_cut(const Result& result) {
-    const std::vector<PlannedOp>& ops = result.lowered.ops;
+    const std::vector<PlannedOp>& ops = result.lowered.plan.ops;
     return std::any_of(ops.begin(), ops.end(), [](const PlannedOp& op) { return op.strips > 0; });
 }
 
@@ -174,8 +74,8 @@ TEST(Strips, TensorsOfAChainStayOnChip) {
     EXPECT_GE(uncut.dram_bytes, tensors);
     EXPECT_LE(cut.dram_bytes, uncut.dram_bytes - tensors * 3 / 4);
     // the whole tensors are no more: they have no bytes, and nobody can read them
-    EXPECT_EQ(cut.lowered.memory.ddr_bytes, 0u);
-    for (const proto::Tensor& tensor : cut.lowered.module.program.tensor()) {
+    EXPECT_EQ(cut.lowered.plan.memory.ddr_bytes, 0u);
+    for (const proto::Tensor& tensor : cut.lowered.emitted.module.program.tensor()) {
         if (tensor.role() == proto::Tensor::INTERMEDIATE) {
             EXPECT_THAT(tensor.id(), ::testing::HasSubstr("strip"));
         }
@@ -243,7 +143,7 @@ TEST(Strips, AreOneOperationOfTheProgram) {
     const Lowered lowered = run_in_strips(maker).lowered;
     std::map<std::string, int64_t> macs;
     int striped = 0;
-    for (const proto::Op& op : lowered.module.program.op()) {
+    for (const proto::Op& op : lowered.emitted.module.program.op()) {
         EXPECT_TRUE(macs.emplace(op.id(), 0).second) << op.id() << " stands there twice";
         for (const proto::OpAttribute& attribute : op.attribute()) {
             if (attribute.name() == "macs") macs[op.id()] = attribute.i();
@@ -261,7 +161,7 @@ TEST(Strips, AsManyAsAreWished) {
         six_convolutions(maker);
         const Result result = run_in_strips(maker, wishes("Conv*", strips));
         int64_t found = 0;
-        for (const PlannedOp& op : result.lowered.ops) {
+        for (const PlannedOp& op : result.lowered.plan.ops) {
             if (op.op.source.name == "Conv3") found = op.strips;
         }
         EXPECT_EQ(found, strips);

@@ -1,8 +1,7 @@
-#include "compiler/memory/constants.hpp"
+#include "compiler/emit/constants.hpp"
 
 #include <algorithm>
 #include <cstring>
-#include <tuple>
 #include <utility>
 
 #include "compiler/graph/data.hpp"
@@ -11,20 +10,6 @@
 #include "values/scalar.hpp"
 
 namespace kpu::compiler {
-
-bool Block::operator<(const Block& other) const {
-    const auto key = [](const Block& b) { return std::tie(b.value, b.first.v, b.count.v, b.elem); };
-    return key(*this) < key(other);
-}
-
-Block Constants::whole(graph::ValueId value) const {
-    Block block;
-    block.value = value;
-    block.count = shape_of(graph_.value(value));
-    block.first.rank = block.count.rank;
-    block.elem = graph_.value(value).elem;
-    return block;
-}
 
 int64_t Constants::place(const Block& block) {
     const auto [found, added] = places_.try_emplace(block, 0);

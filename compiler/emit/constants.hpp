@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "compiler/memory/block.hpp"
+
+namespace kpu::compiler {
+
+/// Where DDR holds constants: each block dense where it is first needed, and once.
+class Constants {
+  public:
+    /// Byte offset of a block, which is added if it is new.
+    int64_t place(const Block& block);
+    BlockPlaces take() { return std::move(places_); }
+    uint64_t size() const { return size_; }
+
+  private:
+    BlockPlaces places_;
+    uint64_t size_ = 0;
+};
+
+/// The bytes that DDR holds.
+std::string bytes_of(const graph::Graph& graph, const BlockPlaces& places);
+
+}  // namespace kpu::compiler

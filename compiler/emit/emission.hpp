@@ -1,0 +1,87 @@
+#pragma once
+// A program in the making: its buffers, its tasks so far, and what these have left where. It lives for one emit().
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/emit/constants.hpp"
+#include "compiler/emit/order.hpp"
+#include "compiler/emit/shared_blocks.hpp"
+#include "compiler/emit/throttle.hpp"
+#include "compiler/plan/plan.hpp"
+#include "isa/builder.hpp"
+
+namespace kpu::compiler {
+
+/// Those that the plan asks for.
+struct Buffers {
+    Buffers(builder::Program& program, const Plan& plan, const Target& target);
+
+    std::map<uint32_t, builder::Buffer> host;  ///< by storage: inputs and outputs
+    builder::Buffer weights, activations;      ///< in DDR
+    builder::Buffer table, resident, held;     ///< in L2
+    std::vector<builder::Buffer> l1, staging;  ///< by engine: its L1, and as much of L2
+    /// Where a storage is.
+    builder::Buffer of(uint32_t index, const Storage& storage) const;
+};
+
+/// The last loads of an engine, by operand. Those behind them wait for them: all at once, they would share the way, and
+/// the one that is needed first would be there last.
+struct Loads {
+    std::map<size_t, builder::Task> into_l2, into_l1;
+};
+
+/// What tasks launch.
+struct Kernels {
+    std::map<uint32_t, kernels::Work> launches;  ///< by statement
+    bool needs_values = false;                   ///< how long some of them take depends on values
+    std::set<std::string> carried;               ///< names of those that the program has
+};
+
+/// Numbers of Span::frame, by storage, offset, strides (-1 of dimensions of size 1).
+class Frames {
+  public:
+    uint32_t of(std::vector<int64_t> origin) {
+        return numbers_.try_emplace(std::move(origin), static_cast<uint32_t>(numbers_.size() + 1))
+            .first->second;
+    }
+
+  private:
+    std::map<std::vector<int64_t>, uint32_t> numbers_;
+};
+
+struct Emission {
+    Emission(const Plan& of, const Target& its_target)
+        : plan(of),
+          graph(*of.graph),
+          target(its_target),
+          program(graph.name),
+          buffers(program, of, target),
+          throttle(program, order, target.limits.max_active_tokens),
+          shared(of),
+          held_tiles(of.ops.size()) {}
+    Emission(const Emission&) = delete;
+    Emission& operator=(const Emission&) = delete;
+
+    const Plan& plan;
+    const graph::Graph& graph;
+    const Target& target;
+    builder::Program program;
+    const Buffers buffers;
+    Order order;
+    Throttle throttle;
+    Constants constants;
+    Frames frames;
+    Kernels kernels;
+    // what stands where
+    SharedBlocks shared;
+    std::vector<std::set<std::vector<int64_t>>>
+        held_tiles;  ///< by operation: that the first inference left in L2
+    // who waits for whom, beside the order of bytes
+    std::map<size_t, Loads> loads;       ///< by engine
+    std::vector<builder::Task> streams;  ///< loads of large constants from DDR, in order
+    uint32_t turns = 0;                  ///< stages so far: they take turns in the halves of L1
+};
+
+}  // namespace kpu::compiler
