@@ -1,9 +1,9 @@
-"""Whether two builds of the command compile the same programs, byte for byte: for changes that mean to change none.
+"""Whether two builds of the command compile the same programs: for changes that mean to change none.
 
 usage: same_programs.py OLD NEW [--network NAME]... [--random N] [--seed N] [--jobs N] [--effort N]...
 
-Compiles each network of examples/networks for each row of docs/networks_measured.md, in strips and for several
-inferences where the row is int8, and N random quantized graphs. Prints what differs. Exit code 1: something does.
+Compiles each network of examples/networks for each row of docs/networks_measured.md, those in int8 for
+three inferences too, and N random quantized graphs. Prints what differs. Exit code 1: something does.
 """
 
 from __future__ import annotations
