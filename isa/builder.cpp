@@ -43,16 +43,18 @@ Expr reach(const TensorType& type) {
 
 }  // namespace
 
-Expr::Expr(int64_t value) { add_token(expr_, proto::ExprToken::INT, value); }
-
-Expr Expr::leaf(proto::ExprToken::Kind kind, int64_t value) {
-    Expr expr;
-    add_token(expr.expr_, kind, value);
-    return expr;
+void Expr::write(proto::Expr& to) const {
+    if (is_literal()) return add_token(to, proto::ExprToken::INT, literal_);
+    for (const Token& token : tokens_) add_token(to, token.kind, token.value);
 }
 
-bool Expr::is_literal() const {
-    return expr_.token_size() == 1 && expr_.token(0).kind() == proto::ExprToken::INT;
+int64_t Expr::loop() const {
+    return tokens_.size() == 1 && tokens_[0].kind == proto::ExprToken::LOOP ? tokens_[0].value : -1;
+}
+
+void Expr::append_to(std::vector<Token>& tokens) const {
+    if (is_literal()) return tokens.push_back({proto::ExprToken::INT, literal_});
+    tokens.insert(tokens.end(), tokens_.begin(), tokens_.end());
 }
 
 Expr Expr::binary(proto::ExprToken::Kind kind, const Expr& a, const Expr& b) {
@@ -62,9 +64,11 @@ Expr Expr::binary(proto::ExprToken::Kind kind, const Expr& a, const Expr& b) {
     if ((kind == proto::ExprToken::ADD && zero) || (kind == proto::ExprToken::MUL && one)) return a;
     if (kind == proto::ExprToken::ADD && a.is_literal() && a.literal() == 0) return b;
     if (kind == proto::ExprToken::MUL && a.is_literal() && a.literal() == 1) return b;
-    Expr result = a;
-    result.expr_.mutable_token()->MergeFrom(b.expr_.token());
-    add_token(result.expr_, kind, 0);
+    Expr result(0);
+    result.tokens_.reserve(a.tokens_.size() + b.tokens_.size() + 3);
+    a.append_to(result.tokens_);
+    b.append_to(result.tokens_);
+    result.tokens_.push_back({kind, 0});
     return result;
 }
 
@@ -81,23 +85,20 @@ proto::Quant per_group(int axis, uint32_t group_size, const std::vector<double>&
     return make_quant(proto::Quant::PER_GROUP, axis, group_size, scales, std::move(zero_points));
 }
 
-TensorType TensorType::layout(std::string name) const {
-    TensorType result = *this;
-    result.layout_name = std::move(name);
-    return result;
+TensorType TensorType::layout(std::string name) && {
+    layout_name = std::move(name);
+    return std::move(*this);
 }
 
-TensorType TensorType::strides(std::vector<Expr> elements) const {
-    TensorType result = *this;
-    result.layout_name.clear();
-    result.stride_list = std::move(elements);
-    return result;
+TensorType TensorType::strides(std::vector<Expr> elements) && {
+    layout_name.clear();
+    stride_list = std::move(elements);
+    return std::move(*this);
 }
 
-TensorType TensorType::quant(proto::Quant quant) const {
-    TensorType result = *this;
-    result.quant_info = std::move(quant);
-    return result;
+TensorType TensorType::quant(proto::Quant quant) && {
+    quant_info = std::move(quant);
+    return std::move(*this);
 }
 
 TensorType tensor(ElemType elem, std::vector<Expr> shape) {
@@ -128,17 +129,16 @@ Task& Task::after(const std::vector<Task>& tokens) {
 }
 
 Task& Task::after_previous(const Task& task, const Expr& loop, uint32_t distance) {
-    const proto::Expr& variable = loop.proto();
-    const bool is_loop = variable.token_size() == 1 && variable.token(0).kind() == proto::ExprToken::LOOP;
+    const int64_t number = loop.loop();
     const std::vector<uint32_t>& open = program_->open_loops_;
-    if (!is_loop || static_cast<uint64_t>(variable.token(0).value()) >= open.size()) {
+    if (number < 0 || static_cast<uint64_t>(number) >= open.size()) {
         throw UserError(
             "after_previous needs the variable of a loop around both tasks. Fix: call it inside the loop's "
             "body with the variable that the body receives.");
     }
     proto::Carried& carried = *message().add_carried();
     carried.set_task(task.statement_);
-    carried.set_loop(open[static_cast<size_t>(variable.token(0).value())]);
+    carried.set_loop(open[static_cast<size_t>(number)]);
     carried.set_distance(distance);
     return *this;
 }
@@ -146,7 +146,7 @@ Task& Task::after_previous(const Task& task, const Expr& loop, uint32_t distance
 Task& Task::attr(const std::string& name, const Expr& value) {
     proto::Attribute& attribute = *message().add_attribute();
     attribute.set_name(name);
-    *attribute.mutable_value()->mutable_expr() = value.proto();
+    value.write(*attribute.mutable_value()->mutable_expr());
     return *this;
 }
 
@@ -165,7 +165,7 @@ Task& Task::attr(const std::string& name, const std::vector<int64_t>& values) {
     proto::Attribute& attribute = *message().add_attribute();
     attribute.set_name(name);
     proto::ValueList& list = *attribute.mutable_value()->mutable_list();
-    for (const int64_t value : values) *list.add_item()->mutable_expr() = Expr(value).proto();
+    for (const int64_t value : values) Expr(value).write(*list.add_item()->mutable_expr());
     return *this;
 }
 
@@ -201,7 +201,7 @@ Task& Task::decorate(const std::string& name) {
 Task& Task::decorate(const std::string& name, const Expr& argument) {
     proto::Decorator& decorator = *message().add_decorator();
     decorator.set_name(name);
-    *decorator.add_arg()->mutable_expr() = argument.proto();
+    argument.write(*decorator.add_arg()->mutable_expr());
     return *this;
 }
 
@@ -209,7 +209,7 @@ Task& Task::resource(UnitKind unit, int64_t instance) {
     proto::Decorator& decorator = *message().add_decorator();
     decorator.set_name("resource");
     decorator.set_unit(std::string(name_of(unit)));
-    *decorator.mutable_index() = Expr(instance).proto();
+    Expr(instance).write(*decorator.mutable_index());
     return *this;
 }
 
@@ -235,7 +235,7 @@ Expr Program::param(const std::string& name, int64_t default_value, int64_t min,
 Expr Program::constant(const std::string& name, const Expr& value) {
     proto::Constant& constant = *module_.program.add_constant();
     constant.set_name(name);
-    *constant.mutable_value() = value.proto();
+    value.write(*constant.mutable_value());
     return Expr::leaf(proto::ExprToken::CONST, module_.program.constant_size() - 1);
 }
 
@@ -243,14 +243,14 @@ Buffer Program::buffer(const std::string& name, Level level, const Expr& size, i
     proto::Buffer& buffer = *module_.program.add_buffer();
     buffer.set_name(name);
     buffer.set_level(static_cast<proto::Level>(level));
-    *buffer.mutable_size() = size.proto();
-    if (align != 1) *buffer.mutable_align() = Expr(align).proto();
+    size.write(*buffer.mutable_size());
+    if (align != 1) Expr(align).write(*buffer.mutable_align());
     return {static_cast<uint32_t>(module_.program.buffer_size() - 1)};
 }
 
 Buffer Program::l1_buffer(const std::string& name, const Expr& engine, const Expr& size, int64_t align) {
     const Buffer result = buffer(name, Level::l1, size, align);
-    *module_.program.mutable_buffer(static_cast<int>(result.index))->mutable_engine() = engine.proto();
+    engine.write(*module_.program.mutable_buffer(static_cast<int>(result.index))->mutable_engine());
     return result;
 }
 
@@ -264,8 +264,8 @@ Region Program::region(const std::string& name, Buffer buffer, const Expr& offse
     proto::Region& region = *module_.program.mutable_region(static_cast<int>(result.index()));
     region.set_elem(static_cast<proto::ElemType>(type.elem));
     region.set_layout(type.layout_name);
-    for (const Expr& dim : type.shape) *region.add_shape() = dim.proto();
-    for (const Expr& stride : type.stride_list) *region.add_stride() = stride.proto();
+    for (const Expr& dim : type.shape) dim.write(*region.add_shape());
+    for (const Expr& stride : type.stride_list) stride.write(*region.add_stride());
     if (type.quant_info.kind() != proto::Quant::NONE) *region.mutable_quant() = type.quant_info;
     return result;
 }
@@ -275,8 +275,8 @@ Region Program::bytes(const std::string& name, Buffer buffer, const Expr& offset
     proto::Region& region = *module_.program.add_region();
     region.set_name(name.empty() ? fmt::format("r{}", number) : name);
     region.set_buffer(buffer.index);
-    *region.mutable_offset() = offset.proto();
-    *region.mutable_extent() = extent.proto();
+    offset.write(*region.mutable_offset());
+    extent.write(*region.mutable_extent());
     const auto index = static_cast<uint32_t>(module_.program.region_size() - 1);
     module_.program.add_statement()->set_let_region(index);
     return Region(*this, index);
@@ -317,8 +317,8 @@ Task Program::launch(const std::string& kernel, const std::vector<Region>& input
     Task task = add_task(proto::Task::KERNEL, "", inputs, outputs);
     proto::Kernel& message = *task.message().mutable_kernel();
     message.set_name(kernel);
-    *message.add_grid() = Expr(workgroups).proto();
-    for (const int64_t scalar : scalars) *message.add_scalar() = Expr(scalar).proto();
+    Expr(workgroups).write(*message.add_grid());
+    for (const int64_t scalar : scalars) Expr(scalar).write(*message.add_scalar());
     return task;
 }
 
@@ -332,12 +332,12 @@ void Program::loop(const std::string& variable, const Expr& first, const Expr& l
     const int index = module_.program.statement_size();
     proto::Loop& loop = *module_.program.add_statement()->mutable_loop();
     loop.set_variable(variable);
-    *loop.mutable_first() = first.proto();
-    *loop.mutable_last() = last.proto();
+    first.write(*loop.mutable_first());
+    last.write(*loop.mutable_last());
     if (max_in_flight != 1) {
         proto::Decorator& decorator = *loop.add_decorator();
         decorator.set_name("max_in_flight");
-        *decorator.add_arg()->mutable_expr() = Expr(max_in_flight).proto();
+        Expr(max_in_flight).write(*decorator.add_arg()->mutable_expr());
     }
     open_loops_.push_back(static_cast<uint32_t>(index));
     body(Expr::leaf(proto::ExprToken::LOOP, static_cast<int64_t>(open_loops_.size()) - 1));

@@ -32,11 +32,18 @@ namespace kpu::builder {
 /// fold.
 class Expr {
   public:
-    Expr(int64_t value);  // implicit on purpose: literals stand where expressions do
-    static Expr leaf(proto::ExprToken::Kind kind, int64_t value);
-    const proto::Expr& proto() const { return expr_; }
-    bool is_literal() const;
-    int64_t literal() const { return expr_.token(0).value(); }
+    Expr(int64_t value) : literal_(value) {}  // implicit on purpose: literals stand where expressions do
+    static Expr leaf(proto::ExprToken::Kind kind, int64_t value) {
+        Expr expr(0);
+        expr.tokens_.push_back({kind, value});
+        return expr;
+    }
+    /// Adds its tokens to an empty message.
+    void write(proto::Expr& to) const;
+    bool is_literal() const { return tokens_.empty(); }
+    int64_t literal() const { return literal_; }
+    /// The number of a loop, if it is the variable of one; -1: it is not.
+    int64_t loop() const;
 
     friend Expr operator+(const Expr& a, const Expr& b) { return binary(proto::ExprToken::ADD, a, b); }
     friend Expr operator-(const Expr& a, const Expr& b) { return binary(proto::ExprToken::SUB, a, b); }
@@ -45,9 +52,15 @@ class Expr {
     friend Expr operator%(const Expr& a, const Expr& b) { return binary(proto::ExprToken::MOD, a, b); }
 
   private:
-    Expr() = default;
+    struct Token {
+        proto::ExprToken::Kind kind;
+        int64_t value;
+    };
     static Expr binary(proto::ExprToken::Kind kind, const Expr& a, const Expr& b);
-    proto::Expr expr_;
+    void append_to(std::vector<Token>& tokens) const;
+
+    int64_t literal_;
+    std::vector<Token> tokens_;  ///< empty: it is a literal
 };
 
 proto::Quant per_tensor(double scale, int64_t zero_point = 0);
@@ -64,9 +77,14 @@ struct TensorType {
     std::vector<Expr> stride_list;
     proto::Quant quant_info;
 
-    TensorType layout(std::string name) const;  ///< NHWC, NCHW, HWIO, any other = row-major
-    TensorType strides(std::vector<Expr> elements) const;
-    TensorType quant(proto::Quant quant) const;
+    TensorType layout(std::string name) &&;  ///< NHWC, NCHW, HWIO, any other = row-major
+    TensorType strides(std::vector<Expr> elements) &&;
+    TensorType quant(proto::Quant quant) &&;
+    TensorType layout(std::string name) const& { return TensorType(*this).layout(std::move(name)); }
+    TensorType strides(std::vector<Expr> elements) const& {
+        return TensorType(*this).strides(std::move(elements));
+    }
+    TensorType quant(proto::Quant quant) const& { return TensorType(*this).quant(std::move(quant)); }
 };
 TensorType tensor(ElemType elem, std::vector<Expr> shape);
 

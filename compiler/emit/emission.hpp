@@ -60,7 +60,9 @@ struct Emission {
           buffers(program, of, target),
           throttle(program, order, target.limits.max_active_tokens),
           shared(of),
-          held_tiles(of.ops.size()) {}
+          held_tiles(of.ops.size()) {
+        if (of.held_bytes > 0) order.write_once(buffers.held.index);
+    }
     Emission(const Emission&) = delete;
     Emission& operator=(const Emission&) = delete;
 

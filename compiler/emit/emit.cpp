@@ -20,7 +20,7 @@ void load_table(Emission& out, uint32_t op) {
         const builder::Region to =
             out.program.region("", out.buffers.table, out.plan.table.places.at(block), type);
         builder::Task task = out.program.transfer("", to, from).op(op);
-        out.order.add(task, {}, {}, {Span{out.buffers.table.index, 0, 1, false, 0, {}, {}}});
+        out.order.add_free(task, {Span{out.buffers.table.index, 0, 1, false, 0, {}, {}}});
     }
 }
 
@@ -59,8 +59,9 @@ void describe_program(Emission& out) {
     KPUProgram& message = out.program.message();
     const uint64_t weights = out.constants.size();
     proto::Buffer& buffer = *message.mutable_buffer(static_cast<int>(out.buffers.weights.index));
-    *buffer.mutable_size() =
-        builder::Expr(static_cast<int64_t>(std::max<uint64_t>(weights, tile_align))).proto();
+    buffer.clear_size();
+    builder::Expr(static_cast<int64_t>(std::max<uint64_t>(weights, tile_align)))
+        .write(*buffer.mutable_size());
     message.set_weight_bytes(weights);
     if (plan.inferences > 1) message.set_inferences(plan.inferences);
     message.set_peak_sram_bytes(peak_sram(plan));
@@ -81,13 +82,9 @@ Emitted emit(const Plan& plan, const Target& target) {
     add_tasks(out);
     add_tensors(out);
     describe_program(out);
-    Emitted result;
-    result.weight_bytes = out.constants.size();
-    result.weights = out.constants.take();
-    result.module = std::move(out.program).build();
-    result.launches = std::move(out.kernels.launches);
-    result.needs_values = out.kernels.needs_values;
-    return result;
+    const uint64_t weight_bytes = out.constants.size();
+    return {std::move(out.program).build(), weight_bytes, out.constants.take(),
+            std::move(out.kernels.launches), out.kernels.needs_values};
 }
 
 Lowered lower(Plan plan, const Target& target) {

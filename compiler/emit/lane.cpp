@@ -124,19 +124,9 @@ void Lane::queue_loads() {
     out_.loads[engine_] = {};
 }
 
-bool Lane::is_held(uint32_t buffer) const {
-    return out_.plan.held_bytes > 0 && buffer == out_.buffers.held.index;
-}
-
 Task Lane::finish(Task task, const std::vector<Span>& reads, const std::vector<Span>& writes,
                   const std::vector<Task>& others) {
-    const std::vector<Task> before = out_.order.before(reads, writes, others);
-    task.after(before).op(shared_.planned.number + 1);
-    std::vector<Span> changing;  // each tile that is held is written once: nobody waits for its readers
-    for (const Span& span : reads) {
-        if (!is_held(span.buffer)) changing.push_back(span);
-    }
-    out_.order.add(task, before, changing, writes);
+    task.after(out_.order.add(task, reads, writes, others)).op(shared_.planned.number + 1);
     issued.push_back(task);
     return task;
 }

@@ -73,8 +73,6 @@ class Lane {
 
     // ---- tasks
 
-    bool is_held(uint32_t buffer) const;
-
     builder::Task finish(builder::Task task, const std::vector<Span>& reads, const std::vector<Span>& writes,
                          const std::vector<builder::Task>& others = {});
 

@@ -8,6 +8,8 @@ using builder::Task;
 
 namespace {
 
+bool is_earlier(const Task& a, const Task& b) { return a.statement() < b.statement(); }
+
 /// Elements of both that repeat with the same step, a's between b's.
 bool interleave(const Span& a, const Span& b, size_t d) {
     if (a.step.rank == 0 || b.step.rank == 0 || a.step[d] == 0 || a.step[d] != b.step[d]) return false;
@@ -40,30 +42,79 @@ bool covers(const Span& outer, const Span& inner) {
 
 }  // namespace
 
-std::vector<Task> Order::before(const std::vector<Span>& reads, const std::vector<Span>& writes,
-                                std::vector<Task> others) const {
-    const auto collect = [&](const Span& span, bool write) {
-        const auto found = accesses_.find(span.buffer);
-        if (found == accesses_.end()) return;
-        for (const Access& access : found->second) {
-            if ((write || access.write) && meet(access.span, span)) others.push_back(access.task);
-        }
+void Order::find(const Span& span, bool write, std::vector<Task>& found) const {
+    const auto known = accesses_.find(span.buffer);
+    if (known == accesses_.end()) return;
+    const auto middle = static_cast<std::ptrdiff_t>(found.size());
+    for (const Access& access : known->second) {
+        if (!write && !access.write) continue;
+        if (access.hi <= span.lo || span.hi <= access.lo) continue;
+        if (meet(spans_[access.span], span)) found.push_back(access.task);
+    }
+    std::inplace_merge(found.begin(), found.begin() + middle, found.end(), is_earlier);
+}
+
+std::vector<Task> Order::add(const Task& task, const std::vector<Span>& reads,
+                             const std::vector<Span>& writes, std::vector<Task> others) {
+    std::sort(others.begin(), others.end(), is_earlier);
+    for (const Span& span : reads) find(span, false, others);
+    for (const Span& span : writes) find(span, true, others);
+    NumberSet complete = waited_;
+    std::vector<Task> before = last_of(others, complete);
+    complete_.resize(task.statement() + 1);
+    complete_[task.statement()] = std::move(complete);
+    for (const Span& span : writes) touch(task, span, true);
+    for (const Span& span : reads) {
+        if (span.buffer != written_once_) touch(task, span, false);
+    }
+    return before;
+}
+
+void Order::add_free(const Task& task, const std::vector<Span>& writes) {
+    complete_.resize(task.statement() + 1);
+    for (const Span& span : writes) touch(task, span, true);
+}
+
+void Order::touch(const Task& task, const Span& span, bool write) {
+    std::vector<Access>& known = accesses_[span.buffer];
+    if (write) forget_covered(span, known);
+    auto at = static_cast<uint32_t>(spans_.size());
+    if (free_.empty()) {
+        spans_.push_back(span);
+    } else {
+        at = free_.back();
+        free_.pop_back();
+        spans_[at] = span;
+    }
+    known.push_back({span.lo, span.hi, at, write, task});
+}
+
+/// Whoever writes has waited for all that it covers, so whoever waits for it waits for them too.
+void Order::forget_covered(const Span& span, std::vector<Access>& known) {
+    const auto covered = [&](const Access& access) {
+        if (access.hi <= span.lo || span.hi <= access.lo) return false;
+        const Span& other = spans_[access.span];
+        if (!meet(span, other) || !covers(span, other)) return false;
+        free_.push_back(access.span);
+        return true;
     };
-    for (const Span& span : reads) collect(span, false);
-    for (const Span& span : writes) collect(span, true);
-    return last_of(std::move(others));
+    known.erase(std::remove_if(known.begin(), known.end(), covered), known.end());
 }
 
 std::vector<Task> Order::last_of(std::vector<Task> tasks) const {
-    std::sort(tasks.begin(), tasks.end(),
-              [](const Task& a, const Task& b) { return a.statement() > b.statement(); });
+    std::sort(tasks.begin(), tasks.end(), is_earlier);
     NumberSet known = waited_;
+    return last_of(tasks, known);
+}
+
+/// `known`: what is complete; gets what is when these are.
+std::vector<Task> Order::last_of(const std::vector<Task>& in_order, NumberSet& known) const {
     std::vector<Task> last;
-    for (const Task& task : tasks) {
-        const bool repeated = !last.empty() && last.back().statement() == task.statement();
-        if (repeated || (task.statement() < NumberSet::end && known.contains(task.statement()))) continue;
-        add_complete(task, known);
-        last.push_back(task);
+    for (auto task = in_order.rbegin(); task != in_order.rend(); ++task) {
+        const bool repeated = !last.empty() && last.back().statement() == task->statement();
+        if (repeated || (task->statement() < NumberSet::end && known.contains(task->statement()))) continue;
+        add_complete(*task, known);
+        last.push_back(*task);
     }
     std::reverse(last.begin(), last.end());
     return last;
@@ -77,24 +128,6 @@ void Order::add_complete(const Task& task, NumberSet& set) const {
 
 void Order::add_wait(const std::vector<Task>& tasks) {
     for (const Task& task : tasks) add_complete(task, waited_);
-}
-
-void Order::add(const Task& task, const std::vector<Task>& before, const std::vector<Span>& reads,
-                const std::vector<Span>& writes) {
-    NumberSet complete = waited_;
-    for (const Task& earlier : before) add_complete(earlier, complete);
-    complete_.resize(task.statement() + 1);
-    complete_[task.statement()] = std::move(complete);
-    for (const Span& span : writes) {
-        // the task waited for all that it covers, so whoever waits for the task waits for them too
-        std::vector<Access>& known = accesses_[span.buffer];
-        const auto covered = [&](const Access& access) {
-            return meet(span, access.span) && covers(span, access.span);
-        };
-        known.erase(std::remove_if(known.begin(), known.end(), covered), known.end());
-        known.push_back({span, true, task});
-    }
-    for (const Span& span : reads) accesses_[span.buffer].push_back({span, false, task});
 }
 
 }  // namespace kpu::compiler

@@ -27,12 +27,15 @@ struct Span {
 /// iterations of a loop do to each other is not its matter: they have slots of their own.
 class Order {
   public:
-    /// Those that the task, which reads and writes this, must wait for; `others` among them.
-    std::vector<builder::Task> before(const std::vector<Span>& reads, const std::vector<Span>& writes,
-                                      std::vector<builder::Task> others = {}) const;
-    /// A task that waits for `before`.
-    void add(const builder::Task& task, const std::vector<builder::Task>& before,
-             const std::vector<Span>& reads, const std::vector<Span>& writes);
+    /// Bytes of this buffer are written once: nobody waits for their readers.
+    void write_once(uint32_t buffer) { written_once_ = buffer; }
+
+    /// Adds a task that reads and writes this. Result: those that it must wait for, `others` among them: the few that are
+    /// complete only when all of them are, in the order of the text.
+    std::vector<builder::Task> add(const builder::Task& task, const std::vector<Span>& reads,
+                                   const std::vector<Span>& writes, std::vector<builder::Task> others = {});
+    /// Adds a task that waits for nobody.
+    void add_free(const builder::Task& task, const std::vector<Span>& writes);
     /// The program's thread waits for them: all tasks behind do.
     void add_wait(const std::vector<builder::Task>& tasks);
     /// The few of `tasks` that are complete only when all of them are, in the order of the text.
@@ -40,14 +43,22 @@ class Order {
 
   private:
     struct Access {
-        Span span;
-        bool write;
+        int64_t lo = 0, hi = 0;
+        uint32_t span = 0;  ///< of spans_
+        bool write = false;
         builder::Task task;
     };
+    void find(const Span& span, bool write, std::vector<builder::Task>& found) const;
+    void touch(const builder::Task& task, const Span& span, bool write);
+    void forget_covered(const Span& span, std::vector<Access>& known);
+    std::vector<builder::Task> last_of(const std::vector<builder::Task>& in_order, NumberSet& known) const;
     void add_complete(const builder::Task& task, NumberSet& set) const;
 
-    std::map<uint32_t, std::vector<Access>>
-        accesses_;  ///< by buffer; those that later tasks may have to wait for
+    /// By buffer, in the order of the text; those that later tasks may have to wait for.
+    std::map<uint32_t, std::vector<Access>> accesses_;
+    std::vector<Span> spans_;     ///< of accesses: large, so they stay where they are
+    std::vector<uint32_t> free_;  ///< of spans_
+    int64_t written_once_ = -1;   ///< a buffer
     /// By statement: what is complete when it starts. No loop is empty, so what is known of a task is known of
     /// all of its instances.
     std::vector<NumberSet> complete_;

@@ -316,7 +316,7 @@ std::pair<Tile, Tile> Tiles::whole(size_t operand) const {
 
 std::vector<Tile> Tiles::pieces(const Tile& tile, int64_t count) const {
     if (count == 1) return {tile};
-    const proto::Region region = out_.program.message().region(static_cast<int>(tile.region.index()));
+    const proto::Region& region = out_.program.message().region(static_cast<int>(tile.region.index()));
     if (region.stride_size() > 0 || region.offset().token_size() != 1)
         throw InternalError("lower: pieces of a tile that is not dense, or moves");
     uint64_t elements = 1;
@@ -438,7 +438,7 @@ Region Tiles::as_operand(const TileNode& tile, size_t i, const Tile& of) const {
     if (node.spec().op_class != OpcodeClass::elementwise) return of.region;
     const Dims y = box(tile.outputs[0]).shape, x = box(tile.inputs[i]).shape;
     if (x == y) return of.region;
-    const proto::Region region = out_.program.message().region(static_cast<int>(of.region.index()));
+    const proto::Region& region = out_.program.message().region(static_cast<int>(of.region.index()));
     const Dims packed = row_major(x);
     std::vector<Expr> strides;
     for (size_t d = 0; d < y.rank; ++d) {

@@ -62,11 +62,11 @@ class Comparison {
         }
         std::vector<size_t> numbers = least_charged(of);
         std::optional<Lowered> program;
-        if (numbers != all(0)) program = lowered(numbers);
+        if (numbers != all(0)) program.emplace(lowered(numbers));
         verdict_ = of[best];
         if (!program || judge_.cycles(*program).cycles >= of[best].cycles * (1 - judge_.error)) {
             numbers = all(best);
-            program = best == 0 ? std::move(first) : lowered(numbers);
+            program.emplace(best == 0 ? std::move(first) : lowered(numbers));
         }
         for (size_t i = 0; i < base_.ops.size(); ++i) {
             compiler::Alternatives known{mappings_[i], base_.ops[i].alternatives->considered};

@@ -17,8 +17,7 @@ class OrderTest : public ::testing::Test {
     std::vector<uint32_t> add(const std::vector<Span>& reads, const std::vector<Span>& writes) {
         const builder::Region row = program_.bytes("", buffer_, 0, 64);
         const builder::Task task = program_.transfer("", program_.bytes("", buffer_, 64, 64), row);
-        const std::vector<builder::Task> before = order_.before(reads, writes);
-        order_.add(task, before, reads, writes);
+        const std::vector<builder::Task> before = order_.add(task, reads, writes);
         tasks_.push_back(task);
         return numbers(before);
     }
