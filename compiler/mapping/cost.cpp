@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "compiler/mapping/product_times.hpp"
 #include "compiler/mapping/staging.hpp"
 #include "compiler/mapping/tile_runs.hpp"
 #include "model/timing/vector.hpp"
@@ -11,7 +12,6 @@
 namespace kpu::compiler {
 namespace {
 
-constexpr double accumulator_bytes = 4;
 constexpr double interference = 0.08, exposed_drain = 0.1;
 /// An iteration takes longer at times; where that leaves no room between those in flight, the others wait for a part of it.
 constexpr double longer = 1.3, waited = 0.1;
@@ -34,8 +34,8 @@ struct Traffic {
 
 class Evaluation {
   public:
-    Evaluation(const TilingRequest& request, Tiling& tiling, TileWork& work)
-        : request_(request), tiling_(tiling), work_(work) {}
+    Evaluation(const TilingRequest& request, const ProductTimes& products, Tiling& tiling, TileWork& work)
+        : request_(request), products_(products), tiling_(tiling), work_(work) {}
 
     bool run(double most) {
         count_rounds();
@@ -206,72 +206,15 @@ class Evaluation {
 
     // ---- work
 
-    /// The product that one tile of these sizes is.
-    timing::GemmShape product(const std::vector<int64_t>& tile) const {
-        const TileNode& anchor = op().nodes[op().anchor];
-        const graph::Node& node = request_.graph.nodes[anchor.node];
-        const Dims y = tile_shape(request_.graph, op(), anchor.outputs[0], tile);
-        const Dims w = tile_shape(request_.graph, op(), anchor.inputs[1], tile);
-        const auto size = [](int64_t n) { return static_cast<uint64_t>(n); };
-        timing::GemmShape shape;
-        if (node.spec().op_class == OpcodeClass::gemm) {
-            shape.m = size(y[y.rank - 2u]);
-            shape.n = size(y[y.rank - 1u]);
-            shape.k = size(w[w.rank - 2u]);
-            shape.groups = size(y.product()) / (shape.m * shape.n);
-            return shape;
-        }
-        if (node.spec().transposed) {  // X with each tap of the window
-            const Dims x = tile_shape(request_.graph, op(), anchor.inputs[0], tile);
-            shape.k = size(x[x.rank - 1u]);
-            shape.m = size(x.product()) / shape.k;
-            shape.n = size(w.product()) / size(w[w.rank - 2u]);
-            return shape;
-        }
-        shape.n = size(w[w.rank - 1u]);
-        for (const Axis& axis : op().axes) {
-            if (axis.name == "g") shape.groups = size(tile[static_cast<size_t>(&axis - op().axes.data())]);
-        }
-        shape.n /= std::max<uint64_t>(1, shape.groups);
-        shape.k = size(w.product()) / size(w[w.rank - 1u]);
-        shape.m = size(y.product()) / size(y[y.rank - 1u]);
-        return shape;
-    }
-
-    /// Cycles of a product, as its operand and result ports let it run; `latency`: from start to end.
-    double product_cycles(const timing::SystolicArray& array, const std::vector<int64_t>& tile,
-                          bool latency) const {
-        const TileNode& anchor = op().nodes[op().anchor];
-        const graph::Node& node = request_.graph.nodes[anchor.node];
-        const timing::GemmShape shape = product(tile);
-        const timing::SystolicTime time = timing::systolic_time(array, shape);
-        const auto width = [&](graph::ValueId id) {
-            return double(bit_width(request_.graph.value(id).elem)) / 8;
-        };
-        const bool cut = tiling_.cuts_sum(op());
-        const double busy = request_.target.array_busy(
-            time, shape,
-            {width(node.inputs[0]), width(node.inputs[1]),
-             cut ? accumulator_bytes : double(bit_width(value(anchor.outputs[0]).elem)) / 8,
-             cut ? accumulator_bytes : 0});
-        if (!latency) return busy;
-        return busy + double(time.total() - time.occupancy) +
-               request_.target.engines[0].l1().read_latency_cycles() +
-               request_.target.engines[0].l1().write_latency_cycles() + request_.target.dispatch_cycles;
-    }
-
     /// Cycles of all tiles of the first lane, edge tiles as small as they are.
     void count_array_cycles() {
         work_.array = work_.chain = 0;
-        const graph::Node& node = request_.graph.nodes[op().nodes[op().anchor].node];
-        if (node.spec().macs == nullptr) return;
-        const timing::SystolicArray array =
-            timing::array_for(request_.target.engines[0].array(), request_.graph.value(node.inputs[0]).elem,
-                              request_.graph.value(node.inputs[1]).elem);
+        if (!products_.any()) return;
+        const bool cut = tiling_.cuts_sum(op());
         std::vector<int64_t> tile = tiling_.tile;
         const auto walk = [&](const auto& self, size_t axis, double times) -> void {
             if (axis == op().axes.size()) {
-                work_.array += times * product_cycles(array, tile, false);
+                work_.array += times * products_.busy(tile, cut);
                 return;
             }
             const int64_t extent = op().axes[axis].extent, whole = extent / tiling_.tile[axis];
@@ -283,7 +226,7 @@ class Evaluation {
             tile[axis] = tiling_.tile[axis];
         };
         walk(walk, 0, 1);
-        work_.chain = double(parts_) * product_cycles(array, tiling_.tile, true);
+        work_.chain = double(parts_) * products_.latency(tiling_.tile, cut);
     }
 
     double vector_cycles_of_tile() const {
@@ -494,6 +437,7 @@ class Evaluation {
     bool exclusive() const { return tiling_.l1_bytes() > request_.arena_bytes; }
 
     const TilingRequest& request_;
+    const ProductTimes& products_;
     Tiling& tiling_;
     TileWork& work_;
     const TileRuns at_home_{request_, tiling_};
@@ -505,11 +449,12 @@ class Evaluation {
 
 bool evaluate(const TilingRequest& request, Tiling& tiling) {
     TileWork work;
-    return evaluate(request, tiling, work, std::numeric_limits<double>::infinity());
+    return evaluate(request, ProductTimes(request), tiling, work, std::numeric_limits<double>::infinity());
 }
 
-bool evaluate(const TilingRequest& request, Tiling& tiling, TileWork& work, double most) {
-    return Evaluation(request, tiling, work).run(most);
+bool evaluate(const TilingRequest& request, const ProductTimes& products, Tiling& tiling, TileWork& work,
+              double most) {
+    return Evaluation(request, products, tiling, work).run(most);
 }
 
 }  // namespace kpu::compiler

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/diagnostics.hpp"
+#include "compiler/mapping/product_times.hpp"
 #include "compiler/mapping/searches.hpp"
 #include "compiler/mapping/wishes.hpp"
 
@@ -59,7 +60,7 @@ constexpr double hopeless = 1.3;
 
 class Search {
   public:
-    explicit Search(const TilingRequest& request) : request_(request) {
+    explicit Search(const TilingRequest& request) : request_(request), products_(request) {
         tiling_.tile.assign(request.op.axes.size(), 1);
         fixed_.tile.assign(request.op.axes.size(), 0);
         if (request.wish != nullptr) fixed_ = fix(request, *request.wish);
@@ -282,7 +283,7 @@ class Search {
     }
 
     bool consider() {
-        const bool fits = evaluate(request_, tiling_, work_, worst_choice());
+        const bool fits = evaluate(request_, products_, tiling_, work_, worst_choice());
         least_ = std::min(least_, tiling_.l1_bytes());
         if (fits && request_.considered != nullptr) request_.considered->push_back(tiling_);
         if (!fits) return false;
@@ -381,6 +382,7 @@ class Search {
     }
 
     const TilingRequest& request_;
+    const ProductTimes products_;
     FixedTiling fixed_;
     Tiling tiling_;
     TileWork work_;  ///< of its tiles on its engines

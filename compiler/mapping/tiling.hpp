@@ -94,6 +94,7 @@ struct Tiling {
 };
 
 struct MappingWish;
+class ProductTimes;
 class Searches;
 
 struct TilingRequest {
@@ -152,7 +153,8 @@ struct TileWork {
     double vector = 0;  ///< of one tile's other nodes
 };
 /// The same for one of many. False also where its work alone takes more than `most` cycles.
-bool evaluate(const TilingRequest& request, Tiling& tiling, TileWork& work, double most);
+bool evaluate(const TilingRequest& request, const ProductTimes& products, Tiling& tiling, TileWork& work,
+              double most);
 
 /// The fastest of the tilings considered, at most `request.keep`, the fastest first (and `request.more`). Throws UserError "SRAM memory exceeded:
 /// ..." when none fits, and for a wish that is illegal.
