@@ -64,10 +64,11 @@ struct Queue {
 class Schedule : execution::ControlListener {
   public:
     Schedule(const BoundProgram& program, const compiler::Target& target,
-             const std::map<uint32_t, kernels::Work>& launches)
+             const std::map<uint32_t, kernels::Work>& launches, Detail detail)
         : program_(program),
           target_(target),
           launches_(launches),
+          all_(detail == Detail::all),
           times_(task_times(program, target, launches)),
           instances_(program.tasks.size(), 0),
           own_cycles_(program.tasks.size(), 0),
@@ -91,7 +92,14 @@ class Schedule : execution::ControlListener {
         }
         if (!controller_.finished()) throw InternalError("a compiled program does not come to its end");
         Estimate result = account();
+        if (!all_) return result;
         for (Unit& unit : units_) own_drain(unit, now_);
+        result.bounds = bounds(program_, target_, instances_, launches_);
+        result.macs.assign(program_.ops.size(), 0);
+        for (size_t t = 0; t < program_.tasks.size(); ++t) {
+            const BoundTask& task = program_.tasks[t];
+            if (task.op < result.macs.size()) result.macs[task.op] += instances_[t] * task.macs;
+        }
         const Course course{now_, std::move(instances_), std::move(own_cycles_), activity_.on(now_)};
         result.energy = energy_of(program_, target_, course, launches_);
         return result;
@@ -342,7 +350,7 @@ class Schedule : execution::ControlListener {
         if (!task.time->overlaps) unit.free = true;
         if (task.partner >= 0) units_[static_cast<size_t>(task.partner)].free = true;
         if (unit.engine >= 0) --load_[static_cast<size_t>(unit.engine)];
-        activity_.add(program_.statements[task.instance->statement].index, task.start, now_);
+        if (all_) activity_.add(program_.statements[task.instance->statement].index, task.start, now_);
         controller_.completed(*task.instance);
         spare_.push_back(&task);
     }
@@ -365,12 +373,6 @@ class Schedule : execution::ControlListener {
         result.cycles = now_;
         result.tasks = std::accumulate(instances_.begin(), instances_.end(), uint64_t{0});
         result.charged.assign(program_.ops.size(), 0);
-        result.bounds = bounds(program_, target_, instances_, launches_);
-        result.macs.assign(program_.ops.size(), 0);
-        for (size_t t = 0; t < program_.tasks.size(); ++t) {
-            const BoundTask& task = program_.tasks[t];
-            if (task.op < result.macs.size()) result.macs[task.op] += instances_[t] * task.macs;
-        }
         std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
             return std::tie(a.from, a.serial, a.memory) < std::tie(b.from, b.serial, b.memory);
         });
@@ -395,6 +397,7 @@ class Schedule : execution::ControlListener {
     const BoundProgram& program_;
     const compiler::Target& target_;
     const std::map<uint32_t, kernels::Work>& launches_;
+    const bool all_;                   ///< energy and bounds are asked for
     std::vector<TaskTime> times_;      ///< by task
     std::vector<uint64_t> instances_;  ///< by task: issued
     std::vector<double> own_cycles_;   ///< by task
@@ -417,8 +420,8 @@ class Schedule : execution::ControlListener {
 }  // namespace
 
 Estimate estimate(const BoundProgram& program, const compiler::Target& target,
-                  const std::map<uint32_t, kernels::Work>& launches) {
-    return Schedule(program, target, launches).run();
+                  const std::map<uint32_t, kernels::Work>& launches, Detail detail) {
+    return Schedule(program, target, launches, detail).run();
 }
 
 }  // namespace kpu::estimate

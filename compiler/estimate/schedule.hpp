@@ -22,8 +22,14 @@ struct Estimate {
     std::vector<uint64_t> macs;  ///< by BoundProgram::ops: of all tasks
 };
 
+/// What is asked of an estimate.
+enum class Detail : uint8_t {
+    times,  ///< cycles, who is charged, tasks: enough to compare programs
+    all,    ///< energy, bounds and MACs too
+};
+
 /// `launches`: what kernels do, by statement. Deterministic.
 Estimate estimate(const BoundProgram& program, const compiler::Target& target,
-                  const std::map<uint32_t, kernels::Work>& launches);
+                  const std::map<uint32_t, kernels::Work>& launches, Detail detail = Detail::all);
 
 }  // namespace kpu::estimate

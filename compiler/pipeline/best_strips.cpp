@@ -28,7 +28,7 @@ struct Costs {
 
     Costs(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide) {
         const compiler::Lowered lowered = compiler::lower(compiler::plan(graph, target, guide), target);
-        const estimate::Estimate estimate = estimate_of(lowered, target);
+        const estimate::Estimate estimate = estimate_of(lowered, target, estimate::Detail::times);
         all.cycles = estimate.cycles;
         std::set<uint32_t> seen;  // strips of an operation are charged together
         for (const compiler::PlannedOp& op : lowered.plan.ops) {

@@ -53,16 +53,17 @@ class Compilation {
         if (!qdq.empty()) write_qdq(qdq);
         if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
             print("quantize", graph_);
-        const compiler::Guide guide = guide_of_user();
+        const int effort = request_.options.text("effort")[0] - '0';
+        const compiler::Guide guide = for_effort(guide_of_user(), effort);
         guide.wishes.mark_alone(graph_);
         add_device(options);
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
         result.lowered = lower_with_effort(in_best_strips(std::move(graph_), target_, guide), target_, guide,
-                                           request_.options.text("effort")[0] - '0', request_.simulate);
+                                           effort, request_.simulate);
         if (has_weights_)
             request_.values ? compiler::add_weights(result.lowered)
                             : compiler::promise_weights(result.lowered);
-        if (request_.options.text("effort") == "3" && result.lowered.emitted.needs_values)
+        if (effort == 3 && result.lowered.emitted.needs_values)
             notes_.info({origin_, 0, 0},
                         "what some operations take depends on values, so no mapping was "
                         "simulated: --effort 3 chose as 2 does.");

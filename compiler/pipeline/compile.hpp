@@ -30,7 +30,8 @@ std::string mapping_text(const Compiled& compiled, std::string_view only);
 
 /// From a schedule of the program's tasks: of each operation what it is charged, what bounds it and the cycles below which
 /// nothing comes; the total.
-estimate::Estimate estimate_of(const compiler::Lowered& lowered, const compiler::Target& target);
+estimate::Estimate estimate_of(const compiler::Lowered& lowered, const compiler::Target& target,
+                               estimate::Detail detail = estimate::Detail::all);
 /// Writes that into the program.
 void state_estimates(Compiled& compiled, const compiler::Target& target);
 

@@ -176,19 +176,19 @@ Lowered improved(const compiler::Target& target, const compiler::Guide& guide, c
     return *std::move(best);
 }
 
-Lowered searched(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide, int effort,
-                 const compiler::Simulate& simulate) {
-    if (effort > 1) guide.keep = most_compared, guide.more_up_to = few_operations;
+Lowered searched(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide,
+                 int effort, const compiler::Simulate& simulate) {
     Lowered first = compiler::lower(compiler::plan(graph, target, guide), target);
     if (effort == 1) return first;
     constexpr double no_gain = 0.001;  // of the schedule: below it the order of the search stands
+    const bool few = first.plan.ops.size() <= few_operations;
     const auto estimate = [&](const Lowered& of) -> Verdict {
-        estimate::Estimate result = estimate_of(of, target);
+        estimate::Estimate result =
+            estimate_of(of, target, few ? estimate::Detail::all : estimate::Detail::times);
         double least = 0;
         for (const estimate::Bound& bound : result.bounds) least += bound.cycles;
         return {{result.cycles, std::move(result.charged)}, result.tasks, least};
     };
-    const bool few = first.plan.ops.size() <= few_operations;
     const size_t compared = few ? compared_of_few : most_compared;
     Comparison scheduled(target, {estimate, no_gain, false, most_programs, compared});
     Lowered second = scheduled.run(std::move(first));
@@ -209,10 +209,15 @@ Lowered searched(const graph::Graph& graph, const compiler::Target& target, comp
 
 }  // namespace
 
+compiler::Guide for_effort(compiler::Guide guide, int effort) {
+    if (effort > 1) guide.keep = most_compared, guide.more_up_to = few_operations;
+    return guide;
+}
+
 Lowered lower_with_effort(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide,
                           int effort, const compiler::Simulate& simulate) {
     const uint64_t inferences = std::exchange(guide.inferences, 1);  // tiles are those of one
-    Lowered one = searched(graph, target, guide, effort, simulate);
+    Lowered one = searched(graph, target, for_effort(guide, effort), effort, simulate);
     if (inferences == 1) return one;
     guide.inferences = inferences;
     std::vector<Tiling> tilings;

@@ -71,9 +71,10 @@ std::string considered_text(const compiler::PlannedOp& op) {
 
 }  // namespace
 
-estimate::Estimate estimate_of(const compiler::Lowered& lowered, const compiler::Target& target) {
+estimate::Estimate estimate_of(const compiler::Lowered& lowered, const compiler::Target& target,
+                               estimate::Detail detail) {
     const std::shared_ptr<const Module> lent(std::shared_ptr<void>(), &lowered.emitted.module);
-    return estimate::estimate(bind(lent, {}, target.limits), target, lowered.emitted.launches);
+    return estimate::estimate(bind(lent, {}, target.limits), target, lowered.emitted.launches, detail);
 }
 
 void state_estimates(Compiled& compiled, const compiler::Target& target) {
