@@ -61,7 +61,11 @@ struct Emission {
           throttle(program, order, target.limits.max_active_tokens),
           shared(of),
           held_tiles(of.ops.size()) {
-        if (of.held_bytes > 0) order.write_once(buffers.held.index);
+        if (of.held_bytes > 0) order.write_once(buffers.held);
+        if (of.table.bytes > 0) order.write_once(buffers.table);
+        for (const auto& [number, buffer] : buffers.host) {
+            if (!of.memory.storages[number].output) order.write_once(buffer);
+        }
     }
     Emission(const Emission&) = delete;
     Emission& operator=(const Emission&) = delete;

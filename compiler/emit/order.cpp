@@ -42,14 +42,18 @@ bool covers(const Span& outer, const Span& inner) {
 
 }  // namespace
 
+bool Order::meets(const Access& access, const Span& span) const {
+    if (access.hi <= span.lo || span.hi <= access.lo) return false;
+    return access.box < 0 || meet(boxes_[static_cast<size_t>(access.box)], span);
+}
+
 void Order::find(const Span& span, bool write, std::vector<Task>& found) const {
     const auto known = accesses_.find(span.buffer);
     if (known == accesses_.end()) return;
     const auto middle = static_cast<std::ptrdiff_t>(found.size());
     for (const Access& access : known->second) {
         if (!write && !access.write) continue;
-        if (access.hi <= span.lo || span.hi <= access.lo) continue;
-        if (meet(spans_[access.span], span)) found.push_back(access.task);
+        if (meets(access, span)) found.push_back(access.task);
     }
     std::inplace_merge(found.begin(), found.begin() + middle, found.end(), is_earlier);
 }
@@ -61,44 +65,55 @@ std::vector<Task> Order::add(const Task& task, const std::vector<Span>& reads,
     for (const Span& span : writes) find(span, true, others);
     NumberSet complete = waited_;
     std::vector<Task> before = last_of(others, complete);
-    complete_.resize(task.statement() + 1);
-    complete_[task.statement()] = std::move(complete);
+    start(task, std::move(complete));
     for (const Span& span : writes) touch(task, span, true);
     for (const Span& span : reads) {
-        if (span.buffer != written_once_) touch(task, span, false);
+        if (written_once_.count(span.buffer) == 0) touch(task, span, false);
     }
     return before;
 }
 
 void Order::add_free(const Task& task, const std::vector<Span>& writes) {
-    complete_.resize(task.statement() + 1);
+    start(task, {});
     for (const Span& span : writes) touch(task, span, true);
+}
+
+void Order::start(const Task& task, NumberSet complete) {
+    number_.resize(task.statement() + 1);
+    number_[task.statement()] = static_cast<uint32_t>(complete_.size());
+    complete_.push_back(std::move(complete));
 }
 
 void Order::touch(const Task& task, const Span& span, bool write) {
     std::vector<Access>& known = accesses_[span.buffer];
     if (write) forget_covered(span, known);
-    auto at = static_cast<uint32_t>(spans_.size());
-    if (free_.empty()) {
-        spans_.push_back(span);
-    } else {
-        at = free_.back();
+    int64_t box = -1;
+    if (span.frame != 0 && free_.empty()) {
+        box = static_cast<int64_t>(boxes_.size());
+        boxes_.push_back(span);
+    } else if (span.frame != 0) {
+        box = free_.back();
         free_.pop_back();
-        spans_[at] = span;
+        boxes_[static_cast<size_t>(box)] = span;
     }
-    known.push_back({span.lo, span.hi, at, write, task});
+    known.push_back({span.lo, span.hi, box, write, task});
 }
 
 /// Whoever writes has waited for all that it covers, so whoever waits for it waits for them too.
 void Order::forget_covered(const Span& span, std::vector<Access>& known) {
-    const auto covered = [&](const Access& access) {
-        if (access.hi <= span.lo || span.hi <= access.lo) return false;
-        const Span& other = spans_[access.span];
-        if (!meet(span, other) || !covers(span, other)) return false;
-        free_.push_back(access.span);
+    const auto forgotten = [&](Access& access) {
+        if (!meets(access, span)) return false;
+        if (access.box < 0) {
+            if (!span.dense) return false;
+            if (access.lo < span.lo && span.hi < access.hi) return false;  // both ends are left
+            (access.lo < span.lo ? access.hi : access.lo) = access.lo < span.lo ? span.lo : span.hi;
+            return access.lo >= access.hi;
+        }
+        if (!covers(span, boxes_[static_cast<size_t>(access.box)])) return false;
+        free_.push_back(access.box);
         return true;
     };
-    known.erase(std::remove_if(known.begin(), known.end(), covered), known.end());
+    known.erase(std::remove_if(known.begin(), known.end(), forgotten), known.end());
 }
 
 std::vector<Task> Order::last_of(std::vector<Task> tasks) const {
@@ -112,7 +127,7 @@ std::vector<Task> Order::last_of(const std::vector<Task>& in_order, NumberSet& k
     std::vector<Task> last;
     for (auto task = in_order.rbegin(); task != in_order.rend(); ++task) {
         const bool repeated = !last.empty() && last.back().statement() == task->statement();
-        if (repeated || (task->statement() < NumberSet::end && known.contains(task->statement()))) continue;
+        if (repeated || (number(*task) < NumberSet::end && known.contains(number(*task)))) continue;
         add_complete(*task, known);
         last.push_back(*task);
     }
@@ -122,8 +137,8 @@ std::vector<Task> Order::last_of(const std::vector<Task>& in_order, NumberSet& k
 
 /// Very long programs keep what they wait for needlessly.
 void Order::add_complete(const Task& task, NumberSet& set) const {
-    set.add(complete_[task.statement()]);
-    if (task.statement() < NumberSet::end) set.insert(task.statement());
+    set.add(complete_[number(task)]);
+    if (number(task) < NumberSet::end) set.insert(number(task));
 }
 
 void Order::add_wait(const std::vector<Task>& tasks) {

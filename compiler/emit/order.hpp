@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "base/number_set.hpp"
@@ -28,7 +29,7 @@ struct Span {
 class Order {
   public:
     /// Bytes of this buffer are written once: nobody waits for their readers.
-    void write_once(uint32_t buffer) { written_once_ = buffer; }
+    void write_once(const builder::Buffer& buffer) { written_once_.insert(buffer.index); }
 
     /// Adds a task that reads and writes this. Result: those that it must wait for, `others` among them: the few that are
     /// complete only when all of them are, in the order of the text.
@@ -43,23 +44,29 @@ class Order {
 
   private:
     struct Access {
-        int64_t lo = 0, hi = 0;
-        uint32_t span = 0;  ///< of spans_
+        int64_t lo = 0, hi = 0;  ///< less what later writes have taken over
+        int64_t box = -1;        ///< in boxes_; -1: bytes only
         bool write = false;
         builder::Task task;
     };
+    bool meets(const Access& access, const Span& span) const;
     void find(const Span& span, bool write, std::vector<builder::Task>& found) const;
     void touch(const builder::Task& task, const Span& span, bool write);
     void forget_covered(const Span& span, std::vector<Access>& known);
     std::vector<builder::Task> last_of(const std::vector<builder::Task>& in_order, NumberSet& known) const;
     void add_complete(const builder::Task& task, NumberSet& set) const;
+    void start(const builder::Task& task, NumberSet complete);
+    uint32_t number(const builder::Task& task) const { return number_[task.statement()]; }
 
     /// By buffer, in the order of the text; those that later tasks may have to wait for.
     std::map<uint32_t, std::vector<Access>> accesses_;
-    std::vector<Span> spans_;     ///< of accesses: large, so they stay where they are
-    std::vector<uint32_t> free_;  ///< of spans_
-    int64_t written_once_ = -1;   ///< a buffer
-    /// By statement: what is complete when it starts. No loop is empty, so what is known of a task is known of
+    std::vector<Span> boxes_;    ///< of accesses to windows of tensors: large, so they stay where they are
+    std::vector<int64_t> free_;  ///< of boxes_
+    std::set<uint32_t> written_once_;  ///< buffers
+    /// By statement: which of the tasks it is. Their own numbers have no gaps, so that sets of all that is long complete
+    /// take nothing.
+    std::vector<uint32_t> number_;
+    /// By task: what is complete when it starts. No loop is empty, so what is known of a task is known of
     /// all of its instances.
     std::vector<NumberSet> complete_;
     NumberSet waited_;  ///< by the thread

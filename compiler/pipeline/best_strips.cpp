@@ -21,13 +21,12 @@ struct Cost {
     double cycles = 0, dram = 0;
 };
 
-/// What a graph costs when it is lowered, in all and by operation.
+/// What a program costs, in all and by operation.
 struct Costs {
     std::map<std::string, Cost> by_operation;
     Cost all;
 
-    Costs(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide) {
-        const compiler::Lowered lowered = compiler::lower(compiler::plan(graph, target, guide), target);
+    Costs(const compiler::Lowered& lowered, const compiler::Target& target) {
         const estimate::Estimate estimate = estimate_of(lowered, target, estimate::Detail::times);
         all.cycles = estimate.cycles;
         std::set<uint32_t> seen;  // strips of an operation are charged together
@@ -45,40 +44,49 @@ class Choice {
     Choice(graph::Graph graph, const compiler::Target& target, const compiler::Guide& guide)
         : graph_(std::move(graph)), target_(target), guide_(guide) {}
 
-    graph::Graph run() {
+    InBestStrips run() {
         std::optional<compiler::InStrips> strips = compiler::in_strips(graph_, target_, guide_.wishes);
-        if (!strips) return std::move(graph_);
-        if (guide_.wishes.any_strips()) return std::move(strips->graph);
-        const Costs whole(graph_, target_, guide_);
+        if (!strips) return {std::move(graph_), std::nullopt};
+        if (guide_.wishes.any_strips()) return {std::move(strips->graph), std::nullopt};
+        best_.lowered = lowered(graph_);
+        const Costs whole(*best_.lowered, target_);
         whole_ = whole.by_operation;
         of_whole_ = whole.all;
-        double least = price(whole.all);
-        std::optional<graph::Graph> best;
-        const auto consider = [&](std::optional<compiler::InStrips> candidate, bool heads_apart) {
-            std::set<std::string> left_out;
-            for (int round = 0; candidate && round <= most_rounds; ++round) {
-                const Costs cut(candidate->graph, target_, guide_);
-                bool all_pay = true;
-                for (const std::set<std::string>& chain : candidate->chains) {
-                    if (pays(cut, chain)) continue;
-                    all_pay = false;
-                    left_out.insert(chain.begin(), chain.end());
-                }
-                if (price(cut.all) < least) {
-                    least = price(cut.all);
-                    best = std::move(candidate->graph);
-                }
-                if (all_pay || round == most_rounds) break;
-                candidate = compiler::in_strips(graph_, target_, guide_.wishes, left_out, heads_apart);
-            }
-        };
+        least_ = price(whole.all);
+        best_.graph = graph_;
         const bool apart = strips->heads_apart;
         consider(std::move(strips), true);
         if (apart) consider(compiler::in_strips(graph_, target_, guide_.wishes, {}, false), false);
-        return best ? *std::move(best) : std::move(graph_);
+        return std::move(best_);
     }
 
   private:
+    compiler::Lowered lowered(const graph::Graph& graph) const {
+        return compiler::lower(compiler::plan(graph, target_, guide_), target_);
+    }
+
+    /// As it is, then without the chains that do not pay.
+    void consider(std::optional<compiler::InStrips> candidate, bool heads_apart) {
+        std::set<std::string> left_out;
+        for (int round = 0; candidate && round <= most_rounds; ++round) {
+            compiler::Lowered program = lowered(candidate->graph);
+            const Costs cut(program, target_);
+            bool all_pay = true;
+            for (const std::set<std::string>& chain : candidate->chains) {
+                if (pays(cut, chain)) continue;
+                all_pay = false;
+                left_out.insert(chain.begin(), chain.end());
+            }
+            if (price(cut.all) < least_) {
+                least_ = price(cut.all);
+                best_.graph = std::move(candidate->graph);
+                best_.lowered.emplace(std::move(program));
+            }
+            if (all_pay || round == most_rounds) break;
+            candidate = compiler::in_strips(graph_, target_, guide_.wishes, left_out, heads_apart);
+        }
+    }
+
     double price(const Cost& of) const {
         return of.cycles / of_whole_.cycles +
                (of_whole_.dram > 0 ? worth_of_dram * of.dram / of_whole_.dram : 0);
@@ -100,11 +108,13 @@ class Choice {
     const compiler::Guide& guide_;
     std::map<std::string, Cost> whole_;  ///< of the network without strips, by operation
     Cost of_whole_;
+    InBestStrips best_;
+    double least_ = 0;  ///< price of the best
 };
 
 }  // namespace
 
-graph::Graph in_best_strips(graph::Graph graph, const compiler::Target& target,
+InBestStrips in_best_strips(graph::Graph graph, const compiler::Target& target,
                             const compiler::Guide& guide) {
     return Choice(std::move(graph), target, guide).run();
 }

@@ -31,15 +31,13 @@ class Compilation {
 
     Compiled run() {
         check_values();
-        Compiled result;
-        result.precision = choose_precision();
+        const ElemType precision = choose_precision();
         const auto backend = values::make_fast_backend();
         passes::Options options{*backend};
         options.host_layout = request_.options.text("layout") != "NHWC";
-        if (is_float(result.precision)) options.precision = result.precision;
+        if (is_float(precision)) options.precision = precision;
         options.l1_bytes = target_.l1_bytes;
-        options.f32_outputs =
-            target_.takes("gemm.acc", {result.precision, result.precision}, {ElemType::f32});
+        options.f32_outputs = target_.takes("gemm.acc", {precision, precision}, {ElemType::f32});
         const std::string& wanted = request_.options.text("print-after");
         if (!wanted.empty() && wanted != "all" && wanted != "quantize" && !passes::is_pass(wanted))
             refuse_pass(wanted);
@@ -49,7 +47,7 @@ class Compilation {
         passes::run_passes(graph_, options, passes::Stage::rewrite, after);
         const std::string& qdq = request_.options.text("export-qdq");
         Numbers numbers(request_, origin_, target_, notes_);
-        numbers.run(graph_, result.precision, options, after);
+        numbers.run(graph_, precision, options, after);
         if (!qdq.empty()) write_qdq(qdq);
         if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
             print("quantize", graph_);
@@ -58,8 +56,10 @@ class Compilation {
         guide.wishes.mark_alone(graph_);
         add_device(options);
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
-        result.lowered = lower_with_effort(in_best_strips(std::move(graph_), target_, guide), target_, guide,
-                                           effort, request_.simulate);
+        InBestStrips cut = in_best_strips(std::move(graph_), target_, guide);
+        Compiled result{
+            lower_with_effort(cut.graph, target_, guide, effort, request_.simulate, std::move(cut.lowered)),
+            precision};
         if (has_weights_)
             request_.values ? compiler::add_weights(result.lowered)
                             : compiler::promise_weights(result.lowered);

@@ -176,9 +176,8 @@ Lowered improved(const compiler::Target& target, const compiler::Guide& guide, c
     return *std::move(best);
 }
 
-Lowered searched(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide,
-                 int effort, const compiler::Simulate& simulate) {
-    Lowered first = compiler::lower(compiler::plan(graph, target, guide), target);
+Lowered searched(Lowered first, const compiler::Target& target, const compiler::Guide& guide, int effort,
+                 const compiler::Simulate& simulate) {
     if (effort == 1) return first;
     constexpr double no_gain = 0.001;  // of the schedule: below it the order of the search stands
     const bool few = first.plan.ops.size() <= few_operations;
@@ -215,9 +214,12 @@ compiler::Guide for_effort(compiler::Guide guide, int effort) {
 }
 
 Lowered lower_with_effort(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide,
-                          int effort, const compiler::Simulate& simulate) {
+                          int effort, const compiler::Simulate& simulate, std::optional<Lowered> first) {
+    guide = for_effort(std::move(guide), effort);
     const uint64_t inferences = std::exchange(guide.inferences, 1);  // tiles are those of one
-    Lowered one = searched(graph, target, for_effort(guide, effort), effort, simulate);
+    if (!first || inferences > 1)
+        first.emplace(compiler::lower(compiler::plan(graph, target, guide), target));
+    Lowered one = searched(*std::move(first), target, guide, effort, simulate);
     if (inferences == 1) return one;
     guide.inferences = inferences;
     std::vector<Tiling> tilings;
