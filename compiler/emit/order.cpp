@@ -80,7 +80,10 @@ void Order::add_free(const Task& task, const std::vector<Span>& writes) {
 
 void Order::start(const Task& task, NumberSet complete) {
     number_.resize(task.statement() + 1);
-    number_[task.statement()] = static_cast<uint32_t>(complete_.size());
+    const auto number = static_cast<uint32_t>(complete_.size());
+    number_[task.statement()] = number;
+    if (number < NumberSet::end)
+        complete.insert(number);  // very long programs keep what they wait for needlessly
     complete_.push_back(std::move(complete));
 }
 
@@ -128,21 +131,15 @@ std::vector<Task> Order::last_of(const std::vector<Task>& in_order, NumberSet& k
     for (auto task = in_order.rbegin(); task != in_order.rend(); ++task) {
         const bool repeated = !last.empty() && last.back().statement() == task->statement();
         if (repeated || (number(*task) < NumberSet::end && known.contains(number(*task)))) continue;
-        add_complete(*task, known);
+        known.add(complete_[number(*task)]);
         last.push_back(*task);
     }
     std::reverse(last.begin(), last.end());
     return last;
 }
 
-/// Very long programs keep what they wait for needlessly.
-void Order::add_complete(const Task& task, NumberSet& set) const {
-    set.add(complete_[number(task)]);
-    if (number(task) < NumberSet::end) set.insert(number(task));
-}
-
 void Order::add_wait(const std::vector<Task>& tasks) {
-    for (const Task& task : tasks) add_complete(task, waited_);
+    for (const Task& task : tasks) waited_.add(complete_[number(task)]);
 }
 
 }  // namespace kpu::compiler

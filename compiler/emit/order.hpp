@@ -54,7 +54,6 @@ class Order {
     void touch(const builder::Task& task, const Span& span, bool write);
     void forget_covered(const Span& span, std::vector<Access>& known);
     std::vector<builder::Task> last_of(const std::vector<builder::Task>& in_order, NumberSet& known) const;
-    void add_complete(const builder::Task& task, NumberSet& set) const;
     void start(const builder::Task& task, NumberSet complete);
     uint32_t number(const builder::Task& task) const { return number_[task.statement()]; }
 
@@ -66,7 +65,7 @@ class Order {
     /// By statement: which of the tasks it is. Their own numbers have no gaps, so that sets of all that is long complete
     /// take nothing.
     std::vector<uint32_t> number_;
-    /// By task: what is complete when it starts. No loop is empty, so what is known of a task is known of
+    /// By task: what is complete when it is, itself among it. No loop is empty, so what is known of a task is known of
     /// all of its instances.
     std::vector<NumberSet> complete_;
     NumberSet waited_;  ///< by the thread

@@ -16,13 +16,18 @@ proto::HostElem host_elem(const graph::Port& port) {
     return type > 0 ? wide[type - 1] : static_cast<proto::HostElem>(port.elem);  // the numbers are the same
 }
 
-proto::Quant quant_message(const BoundQuant& quant) {
+proto::Quant quant_message(const BoundQuant& quant, int64_t first, int64_t count) {
     proto::Quant message;
     message.set_kind(quant.kind);
     message.set_axis(quant.axis);
     if (quant.group_size > 0) message.set_group_size(static_cast<uint32_t>(quant.group_size));
-    for (const double scale : quant.scales) message.add_scale(scale);
-    for (const int64_t zero : quant.zero_points) message.add_zero_point(zero);
+    const auto add = [&](const auto& from, auto& to) {
+        const bool part = count >= 0 && from.size() > 1;
+        const auto begin = from.begin() + (part ? first : 0);
+        to.Add(begin, part ? begin + count : from.end());
+    };
+    add(quant.scales, *message.mutable_scale());
+    add(quant.zero_points, *message.mutable_zero_point());
     return message;
 }
 
@@ -153,17 +158,10 @@ builder::TensorType Tiles::type(size_t operand, const Dims& shape, bool quantise
 
 /// Scales of the tile's own channels.
 proto::Quant Tiles::tile_quant(size_t operand) const {
-    BoundQuant quant = value(operand).quant;
-    if (quant.kind == proto::Quant::PER_CHANNEL) {
-        const auto d = static_cast<size_t>(quant.axis);
-        const Part of = part(operand, d);
-        const auto cut = [&](auto& list) {
-            if (list.size() > 1) list = {list.begin() + of.lo, list.begin() + of.lo + of.size};
-        };
-        cut(quant.scales);
-        cut(quant.zero_points);
-    }
-    return quant_message(quant);
+    const BoundQuant& quant = value(operand).quant;
+    if (quant.kind != proto::Quant::PER_CHANNEL) return quant_message(quant);
+    const Part of = part(operand, static_cast<size_t>(quant.axis));
+    return quant_message(quant, of.lo, of.size);
 }
 
 // ---- regions

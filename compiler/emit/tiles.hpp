@@ -9,7 +9,8 @@
 
 namespace kpu::compiler {
 
-proto::Quant quant_message(const BoundQuant& quant);
+/// Of `count` channels from `first` on; -1: of all.
+proto::Quant quant_message(const BoundQuant& quant, int64_t first = 0, int64_t count = -1);
 /// The type of the host's array.
 proto::HostElem host_elem(const graph::Port& port);
 
