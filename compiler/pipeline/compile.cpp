@@ -6,7 +6,7 @@
 
 #include "base/text_output.hpp"
 #include "compiler/passes/passes.hpp"
-#include "compiler/pipeline/best_strips.hpp"
+#include "compiler/pipeline/division.hpp"
 #include "compiler/pipeline/effort.hpp"
 #include "compiler/pipeline/mapping_file.hpp"
 #include "compiler/pipeline/numbers.hpp"
@@ -56,10 +56,11 @@ class Compilation {
         guide.wishes.mark_alone(graph_);
         add_device(options);
         passes::run_passes(graph_, options, passes::Stage::schedule, after);
-        InBestStrips cut = in_best_strips(std::move(graph_), target_, guide);
-        Compiled result{
-            lower_with_effort(cut.graph, target_, guide, effort, request_.simulate, std::move(cut.lowered)),
-            precision};
+        Division division = best_division(graph_, target_, guide);
+        tell(division);
+        Compiled result{lower_with_effort(division.cut.graph, division.target, division.guide, effort,
+                                          request_.simulate, std::move(division.cut.lowered)),
+                        precision};
         if (has_weights_)
             request_.values ? compiler::add_weights(result.lowered)
                             : compiler::promise_weights(result.lowered);
@@ -100,6 +101,15 @@ class Compilation {
             return target.array_busy(time, shape, {bytes(of.a), bytes(of.b), bytes(of.result)}) /
                    target.array_cycles;
         };
+    }
+
+    void tell(const Division& division) const {
+        const size_t works = division.target.engines.size(), all = target_.engines.size();
+        if (works < all)
+            notes_.info({origin_, 0, 0},
+                        fmt::format("{} of {} engines work: staging for all of them would leave {} of the {} "
+                                    "bytes of L2 for tensors. Fix: give the device more L2, or less L1.",
+                                    works, all, division.left_to_tensors, target_.l2_bytes));
     }
 
     void write_qdq(const std::string& path) const {

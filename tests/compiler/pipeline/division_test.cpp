@@ -1,0 +1,86 @@
+// Engines whose staging drives tensors to DRAM do not work, if fewer are faster: right values, no more cycles.
+#include "compiler/pipeline/division.hpp"
+
+#include "compiler/pipeline/compile.hpp"
+#include "tests/compiler/plan/maker.hpp"
+
+namespace kpu::pipeline {
+namespace {
+
+using namespace compiler::testing;
+
+/// Convolutions of little work, one behind the other, over pictures of 128 KB.
+Maker network(uint32_t seed) {
+    Maker maker(ElemType::i8, seed);
+    ValueId x = maker.input({1, 64, 64, 32});
+    for (int i = 0; i < 6; ++i) x = maker.conv(x, 32, 1, 1, 0);
+    maker.output(x);
+    return maker;
+}
+
+platforms::Platform device(const char* engines, const char* l2) {
+    return platforms::load("swkpu-v1", {{"engine.count", engines},
+                                        {"l2.size_bytes", l2},
+                                        {"engine.array.rows", "32"},
+                                        {"engine.array.cols", "32"},
+                                        {"ddr.channels", "1"}});
+}
+
+double cycles_on(const compiler::Lowered& program, const platforms::Platform& platform) {
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    runtime::Simulation simulation(std::make_shared<const Module>(program.emitted.module), &platform,
+                                   options);
+    EXPECT_EQ(simulation.run(), execution::RunStatus::finished);
+    return double(simulation.now());
+}
+
+TEST(Division, FourEnginesAreNotSlowerThanTwo) {
+    Maker maker = network(1);
+    const platforms::Platform four = device("4", "1048576"), two = device("2", "1048576");
+    const compiler::Target of_four(four), of_two(two);
+    const Division division = best_division(maker.graph(), of_four, {});
+    EXPECT_LT(division.target.engines.size(), 4u);
+    EXPECT_EQ(division.left_to_tensors, 0u);
+    ASSERT_TRUE(division.cut.lowered);
+    const double all = cycles_on(compiler::lower(compiler::plan(maker.graph(), of_four), of_four), four);
+    const double half = cycles_on(compiler::lower(compiler::plan(maker.graph(), of_two), of_two), two);
+    const double chosen = cycles_on(*division.cut.lowered, four);
+    EXPECT_GT(all, 1.05 * half);  // else this network shows nothing
+    EXPECT_LE(chosen, half);
+}
+
+TEST(Division, ValuesStayRight) {
+    Maker maker = network(2);
+    const platforms::Platform four = device("4", "1048576");
+    const compiler::Target target(four);
+    Division division = best_division(maker.graph(), target, {});
+    compiler::add_weights(*division.cut.lowered);
+    std::vector<std::string> inputs;
+    const std::vector<std::string> expected = expected_of(maker, 1, inputs);
+    const auto module = std::make_shared<const Module>(division.cut.lowered->emitted.module);
+    for (const runtime::Mode mode : {runtime::Mode::functional, runtime::Mode::values_timing}) {
+        const auto simulation = simulated(maker.graph(), module, four, mode, 1, inputs);
+        EXPECT_TRUE(simulation->output(maker.graph().outputs[0].name).data == expected[0]);
+    }
+}
+
+TEST(Division, AllEnginesWorkWhereL2HasRoom) {
+    Maker maker = network(3);
+    const compiler::Target target(device("4", "4194304"));
+    EXPECT_EQ(best_division(maker.graph(), target, {}).target.engines.size(), 4u);
+}
+
+TEST(Division, AWishIsForAllEngines) {
+    Maker maker = network(4);
+    const compiler::Target target(device("4", "1048576"));
+    compiler::MappingWish wish;
+    wish.pattern = "*";
+    wish.in_flight = 2;
+    compiler::Guide guide;
+    guide.wishes = compiler::MappingWishes({wish});
+    EXPECT_EQ(best_division(maker.graph(), target, guide).target.engines.size(), 4u);
+}
+
+}  // namespace
+}  // namespace kpu::pipeline
