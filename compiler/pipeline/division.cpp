@@ -1,6 +1,7 @@
 #include "compiler/pipeline/division.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "compiler/pipeline/compile.hpp"
@@ -27,33 +28,34 @@ Division divided(const graph::Graph& graph, const compiler::Target& target, comp
     return {std::move(fewer), std::move(guide), std::move(cut), 0};
 }
 
-double cycles_of(Division& of) {
+const compiler::Lowered& program_of(Division& of) {
     if (!of.cut.lowered)
         of.cut.lowered.emplace(compiler::lower(compiler::plan(of.cut.graph, of.target, of.guide), of.target));
-    return estimate_of(*of.cut.lowered, of.target, estimate::Detail::times).cycles;
+    return *of.cut.lowered;
+}
+
+double cycles_of(Division& of) {
+    return estimate_of(program_of(of), of.target, estimate::Detail::times).cycles;
 }
 
 }  // namespace
 
 Division best_division(const graph::Graph& graph, const compiler::Target& target,
                        const compiler::Guide& guide) {
-    Division all = divided(graph, target, guide, target.engines.size());
-    if (target.engines.size() == 1 || !guide.wishes.empty()) return all;
-    double least = cycles_of(all);
-    if (!crowds_out(all.cut.lowered->plan, target)) return all;
-    const uint64_t left = compiler::room_of_tensors(all.cut.graph, target).l2;
-    std::vector<Division> best;
-    best.push_back(std::move(all));
+    std::optional<Division> best(divided(graph, target, guide, target.engines.size()));
+    if (target.engines.size() == 1 || !guide.wishes.empty()) return *std::move(best);
+    if (!crowds_out(program_of(*best).plan, target)) return *std::move(best);
+    const uint64_t left = compiler::room_of_tensors(best->cut.graph, target).l2;
+    double least = cycles_of(*best);
     for (size_t engines = target.engines.size() / 2; engines > 0; engines /= 2) {
         Division fewer = divided(graph, target, guide, engines);
         const double cycles = cycles_of(fewer);
         if (cycles >= least) continue;
         least = cycles;
         fewer.left_to_tensors = left;
-        best.clear();
-        best.push_back(std::move(fewer));
+        best.emplace(std::move(fewer));
     }
-    return std::move(best.front());
+    return *std::move(best);
 }
 
 }  // namespace kpu::pipeline
