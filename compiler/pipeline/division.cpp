@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "compiler/pipeline/compile.hpp"
 
@@ -38,6 +39,14 @@ double cycles_of(Division& of) {
     return estimate_of(program_of(of), of.target, estimate::Detail::times).cycles;
 }
 
+/// Halves down to eight, then each count: a plan takes about as long as the compilation of it.
+std::vector<size_t> fewer_than(size_t engines) {
+    std::vector<size_t> counts;
+    while (engines > 1)
+        counts.push_back(engines = engines > 8 ? std::max<size_t>(engines / 2, 8) : engines - 1);
+    return counts;
+}
+
 }  // namespace
 
 Division best_division(const graph::Graph& graph, const compiler::Target& target,
@@ -47,7 +56,7 @@ Division best_division(const graph::Graph& graph, const compiler::Target& target
     if (!crowds_out(program_of(*best).plan, target)) return *std::move(best);
     const uint64_t left = compiler::room_of_tensors(best->cut.graph, target).l2;
     double least = cycles_of(*best);
-    for (size_t engines = target.engines.size() / 2; engines > 0; engines /= 2) {
+    for (const size_t engines : fewer_than(target.engines.size())) {
         Division fewer = divided(graph, target, guide, engines);
         const double cycles = cycles_of(fewer);
         if (cycles >= least) continue;

@@ -12,8 +12,8 @@ struct Division {
     uint64_t left_to_tensors = 0;  ///< bytes of L2 that all engines would leave, if not all of them work
 };
 
-/// All engines; where tensors that L2 could hold live in DRAM, also half of them, a quarter, and so on to one: those whose
-/// program takes the least by the estimate. A mapping that is wished is one for all.
+/// All engines; where tensors that L2 could hold live in DRAM, also fewer (each count below eight, halves above): those
+/// whose program takes the least by the estimate. A mapping that is wished is one for all.
 Division best_division(const graph::Graph& graph, const compiler::Target& target,
                        const compiler::Guide& guide);
 
