@@ -90,11 +90,12 @@ class Bounds {
         for (const Level end : ends) {
             ddr = ddr || end == Level::ddr;
             if (end == Level::ddr) work[pins] += bytes / pins_;
-            if (end == Level::l2) work[l2] += bytes / target_.l2_bytes_per_cycle;
+            if (end == Level::l2) work[l2] += bytes / target_.l2.bytes_per_cycle;
             if (end == Level::l1)
-                work[engine_links] += bytes / target_.dma.link / double(target_.engines.size());
+                work[engine_links] +=
+                    bytes / target_.dma.link.bytes_per_cycle() / double(target_.engines.size());
         }
-        if (ddr) work[system_link] += bytes / target_.system.link;
+        if (ddr) work[system_link] += bytes / target_.system.link.bytes_per_cycle();
     }
 
     void move(const BoundTask& task, double times, Work& work) const {

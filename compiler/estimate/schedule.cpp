@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/diagnostics.hpp"
+#include "compiler/estimate/backlog.hpp"
 #include "compiler/estimate/task_time.hpp"
 #include "execution/controller.hpp"
 #include "platforms/units.hpp"
@@ -46,6 +47,7 @@ struct Running {
     size_t unit;
     int partner;
     double start;
+    double behind;  ///< of a transfer: the way of its last byte
     Flow flow;
 };
 
@@ -75,6 +77,7 @@ class Schedule : execution::ControlListener {
           activity_(program, target.platform),
           load_(target.engines.size(), 0),
           dispatch_(target.engines.size(), 0),
+          l1_(target.engines.size()),
           sharing_(first_engine_link + target.engines.size(), l2_ports),
           controller_(program, options(target), *this) {
         find_units();
@@ -253,7 +256,7 @@ class Schedule : execution::ControlListener {
         dispatch_[placement.sequencer] = now_ + target_.dispatch_cycles;
         const TaskTime& time = times_[program_.statements[instance.statement].index];
         Running* running = take();
-        *running = {&instance, &time, placement.unit, placement.partner, now_, {}};
+        *running = {&instance, &time, placement.unit, placement.partner, now_, 0, {}};
         if (time.moves) {
             push(now_ + time.before, What::stream, running);
         } else {
@@ -265,7 +268,8 @@ class Schedule : execution::ControlListener {
         const TaskTime& time = *task.time;
         const double begin =
             std::max(now_ + time.lead, unit.entrance > 0 ? unit.entrance + time.entry_gap : 0);
-        const double late = std::max(0.0, now_ + time.operands - begin);
+        const double late =
+            std::max(0.0, now_ + time.operands + waiting_in_l1(time, unit, time.fill + time.steady) - begin);
         const double worked = begin + time.fill + time.steady;
         const double end = std::max(unit.ended, worked + late + time.drain + time.result);
         own_drain(unit, now_);
@@ -283,6 +287,12 @@ class Schedule : execution::ControlListener {
         add(task, worked + late + time.drain, end, true);
         if (time.overlaps) push(std::max(now_, unit.entrance - time.lead), What::release, &task);
         push(end, What::complete, &task);
+    }
+
+    /// Cycles that a task of so many finds L1 behind with what others asked for.
+    double waiting_in_l1(const TaskTime& time, const Unit& unit, double cycles) {
+        if (unit.engine < 0 || time.in_l1 <= 0) return 0;
+        return l1_[static_cast<size_t>(unit.engine)].add(now_, time.in_l1, cycles);
     }
 
     /// A task's drain lies below the fill of the next one, as far as that starts before its end.
@@ -309,7 +319,7 @@ class Schedule : execution::ControlListener {
         for (Flow* flow : sharing_.advance(now_, to)) {
             const auto owner = std::find_if(flowing_.begin(), flowing_.end(),
                                             [&](const Running* task) { return &task->flow == flow; });
-            push(to + (*owner)->time->behind, What::visible, *owner);
+            push(to + (*owner)->behind, What::visible, *owner);
             flowing_.erase(owner);
         }
         now_ = to;
@@ -325,6 +335,7 @@ class Schedule : execution::ControlListener {
         Unit& unit = units_[task.unit];
         switch (event.what) {
             case What::stream:
+                task.behind = task.time->behind + waiting_in_l1(*task.time, unit, task.time->flow.alone);
                 task.flow = task.time->flow;
                 flowing_.push_back(&task);
                 sharing_.add(task.flow, now_);
@@ -407,6 +418,7 @@ class Schedule : execution::ControlListener {
     std::vector<size_t> queue_of_;  ///< by task
     std::vector<uint32_t> load_;    ///< running tasks, by engine
     std::vector<double> dispatch_;  ///< the next one of a sequencer
+    std::vector<Backlog> l1_;       ///< by engine
     std::deque<Running> running_;
     std::vector<Running*> spare_, flowing_;
     Sharing sharing_;

@@ -22,7 +22,10 @@ class TaskTimes {
           launches_(launches),
           device_(platforms::ddr_device(target.platform)),
           row_cycles_(device_.trc() * 2.0 / target.platform.ddr().data_rate_mtps() *
-                      target.platform.clock().core_mhz()) {}
+                      target.platform.clock().core_mhz()) {
+        const double cycle = timing::ClockRatios(target.platform.clock()).sram;
+        for (const proto::Engine& engine : target.engines) l1_.emplace_back(engine.l1(), cycle);
+    }
 
     TaskTime of(const BoundTask& task, uint32_t statement) const {
         if (task.moves()) return transfer(task);
@@ -38,16 +41,26 @@ class TaskTimes {
     const proto::Engine& engine(const BoundTask& task) const {
         return target_.engines[static_cast<size_t>(std::max(task.engine, 0))];
     }
-    double hop() const { return target_.platform.interconnect().hop_latency_cycles(); }
+    const timing::SramTime& l1(const BoundTask& task) const {
+        return l1_[static_cast<size_t>(std::max(task.engine, 0))];
+    }
 
     /// Until the first byte of an operand is there.
     double read_latency(const BoundTask& task, const BoundRegion& region) const {
-        if (region.level == Level::l1) return engine(task).l1().read_latency_cycles();
-        return target_.platform.l2().read_latency_cycles() + hop();
+        if (region.level == Level::l1) return l1(task).read_latency;
+        return target_.l2.read_latency + target_.dma.link.hop;
     }
     double write_latency(const BoundTask& task, const BoundRegion& region) const {
-        if (region.level == Level::l1) return engine(task).l1().write_latency_cycles();
-        return target_.platform.l2().write_latency_cycles() + hop();
+        if (region.level == Level::l1) return l1(task).write_latency;
+        return target_.l2.write_latency + target_.dma.link.hop;
+    }
+
+    /// Cycles of all of L1 that a unit's port takes with so many bytes of a region, in blocks of 16 cycles (model/unit).
+    double l1_cycles(const BoundTask& task, const BoundRegion& region, double bytes, double port) const {
+        constexpr double block_cycles = 16;
+        if (region.level != Level::l1 || bytes <= 0) return 0;
+        const double block = std::min(runs(footprint_of(region, 0)).bytes, block_cycles * port);
+        return bytes / block * l1(task).share_of(block);
     }
 
     TaskTime product(const BoundTask& task) const {
@@ -59,7 +72,7 @@ class TaskTimes {
         const bool physical = array.timing == proto::SystolicArray::physical;
         TaskTime of;
         of.overlaps = physical;
-        of.lead = physical ? engine(task).l1().read_latency_cycles() : 0;
+        of.lead = physical ? l1(task).read_latency : 0;
         of.entry_gap = ratio * double(time.entry_gap);
         of.fill = ratio * double(time.weight_load + time.fill + time.waits);
         of.steady = ratio * double(time.steady);
@@ -67,22 +80,28 @@ class TaskTimes {
         of.occupancy = ratio * double(time.occupancy);
         const bool os = array.dataflow == proto::SystolicArray::os;
         const size_t stationary = array.dataflow == proto::SystolicArray::is ? 0 : 1;
-        of.operands = -1e300;
+        const double port = parameters.operand_bytes_per_cycle() / ratio;
+        std::vector<double> read;  // bytes of each operand
         for (size_t i = 0; i < task.inputs.size(); ++i) {
             const BoundRegion& region = input(task, i);
             const double reads = i == 0   ? double(time.a_reads)
                                  : i == 1 ? double(time.b_reads)
                                           : double(region.shape.product());
-            const double port = parameters.operand_bytes_per_cycle() / ratio;
-            double due = of.fill + of.steady;
-            if (physical && i < 2)
-                due = ratio * double(!os && i == stationary ? time.stationary_in : time.operands_in);
-            of.operands = std::max(
-                of.operands, read_latency(task, region) + reads * bit_width(region.elem) / 8 / port - due);
+            read.push_back(reads * bit_width(region.elem) / 8);
+            of.in_l1 += l1_cycles(task, region, read.back(), port);
         }
         const BoundRegion& y = output(task);
         const double bytes = double(time.writes - time.partial_reads) * bit_width(y.elem) / 8 +
                              double(time.partial_reads) * accumulator_bytes;
+        of.in_l1 += l1_cycles(task, y, bytes, parameters.result_bytes_per_cycle() / ratio);
+        of.operands = -1e300;
+        for (size_t i = 0; i < task.inputs.size(); ++i) {
+            double due = of.fill + of.steady;
+            if (physical && i < 2)
+                due = ratio * double(!os && i == stationary ? time.stationary_in : time.operands_in);
+            of.operands = std::max(
+                of.operands, read_latency(task, input(task, i)) + std::max(read[i] / port, of.in_l1) - due);
+        }
         const double window = of.fill + of.steady + of.drain - ratio * double(time.first_result);
         of.result = std::max(0.0, bytes * ratio / parameters.result_bytes_per_cycle() - window) +
                     write_latency(task, y);
@@ -96,14 +115,20 @@ class TaskTimes {
         of.overlaps = true;
         of.steady = of.occupancy = double(time.steady);
         of.drain = double(time.latency);
+        const double bytes = double(footprint_of(output(task), 0).total_bytes());
+        of.in_l1 = l1_cycles(task, output(task), bytes, parameters.result_bytes_per_cycle());
+        std::vector<double> read;  // bytes of each operand
+        for (size_t i = 0; i < task.inputs.size(); ++i) {
+            read.push_back(double(footprint_of(input(task, i), 0).total_bytes()) *
+                           (i == 0 ? time.passes : 1));
+            of.in_l1 += l1_cycles(task, input(task, i), read[i], parameters.operand_bytes_per_cycle());
+        }
         of.operands = -1e300;
         for (size_t i = 0; i < task.inputs.size(); ++i) {
-            const BoundRegion& region = input(task, i);
-            const double bytes = double(footprint_of(region, 0).total_bytes()) * (i == 0 ? time.passes : 1);
-            const double through = std::max(of.steady, bytes / parameters.operand_bytes_per_cycle());
-            of.operands = std::max(of.operands, read_latency(task, region) + through - of.steady);
+            const double through =
+                std::max({of.steady, read[i] / parameters.operand_bytes_per_cycle(), of.in_l1});
+            of.operands = std::max(of.operands, read_latency(task, input(task, i)) + through - of.steady);
         }
-        const double bytes = double(footprint_of(output(task), 0).total_bytes());
         const double window = of.steady / time.passes;
         of.result = std::max(0.0, bytes / parameters.result_bytes_per_cycle() - window) +
                     write_latency(task, output(task));
@@ -164,6 +189,14 @@ class TaskTimes {
         source.alike = destination.alike = alike;
     }
 
+    /// From its arrival at a memory until a burst leaves it; none where a DRAM controller answers, which no link holds up.
+    double from_source(const BoundRegion& from, double burst) const {
+        if (from.level == Level::ddr)
+            return target_.platform.ddr().fidelity() == "burst" ? 0 : target_.ddr_latency_cycles;
+        const timing::SramTime& memory = from.level == Level::l2 ? target_.l2 : l1_[from.engine];
+        return memory.through(burst) + memory.read_latency;
+    }
+
     TaskTime transfer(const BoundTask& task) const {
         const BoundRegion &from = input(task, 0), &to = output(task);
         const bool of_system = task.unit == UnitKind::sdma;
@@ -183,30 +216,45 @@ class TaskTimes {
         of.before = mover.descriptor_cycles;
         of.port = flow.bytes / mover.port;
         flow.alone = flow.issue = std::max(1.0, unit);
+        const double burst = std::min(double(dma.burst_bytes()), cut.bytes), bursts = flow.bytes / burst;
+        double passing = burst / mover.port;  // of a burst, through all that it passes
         for (const BoundRegion* side : {&from, &to}) {
             const bool read = side == &from;
             if (side->level == Level::ddr) {
                 add_pins(read ? source : destination, read, flow);
                 of.behind += target_.ddr_latency_cycles;
             } else if (side->level == Level::l2) {
-                flow.demand[l2_ports] += flow.bytes / target_.l2_bytes_per_cycle;
-                of.behind += read ? target_.platform.l2().read_latency_cycles()
-                                  : target_.platform.l2().write_latency_cycles();
+                flow.demand[l2_ports] += bursts * target_.l2.share_of(burst);
+                passing += target_.l2.through(burst);
+                of.behind += read ? target_.l2.read_latency : target_.l2.write_latency;
             } else {
-                const proto::Engine& own = target_.engines[side->engine];
-                of.behind += read ? own.l1().read_latency_cycles() : own.l1().write_latency_cycles();
-                flow.demand[first_engine_link + side->engine] += target_.dma.link_cycles(cut);
+                // what passes an engine's link passes its L1
+                const timing::SramTime& own = l1_[side->engine];
+                of.in_l1 = bursts * own.share_of(burst);
+                flow.demand[first_engine_link + side->engine] +=
+                    std::max(target_.dma.link_cycles(cut), of.in_l1);
+                passing += own.through(burst);
+                of.behind += read ? own.read_latency : own.write_latency;
             }
         }
-        const bool from_ddr = from.level == Level::ddr || to.level == Level::ddr;
-        if (from_ddr) flow.demand[system_link] += target_.system.link_cycles(cut);
-        if (from.level != to.level) of.behind += hop();
+        const double fetched = from_source(from, burst);
+        const auto cross = [&](const timing::LinkTime& link) {
+            const double occupied = burst / link.bytes_per_cycle();
+            passing += occupied;
+            of.behind += link.hop;
+            // the source takes a burst when the link has room for it
+            if (link.queue > 0)
+                flow.alone = std::max(flow.alone, bursts / link.queue * (fetched + occupied + link.hop));
+        };
+        if (from.level == Level::l1 || to.level == Level::l1) cross(target_.dma.link);
+        if (from.level == Level::ddr || to.level == Level::ddr) {
+            flow.demand[system_link] += target_.system.link_cycles(cut);
+            cross(target_.system.link);
+        }
         for (const double cycles : flow.demand) flow.alone = std::max(flow.alone, cycles);
         // Little: the bytes on their way over the time that they are
-        const double window = double(std::max(1u, dma.max_outstanding_bursts())) *
-                              std::min(double(dma.burst_bytes()), cut.bytes);
-        flow.window = window;
-        flow.alone = std::max(flow.alone, flow.bytes * of.behind / window);
+        flow.window = double(std::max(1u, dma.max_outstanding_bursts())) * burst;
+        flow.alone = std::max(flow.alone, flow.bytes * (of.behind + passing) / flow.window);
         return of;
     }
 
@@ -214,7 +262,8 @@ class TaskTimes {
     const compiler::Target& target_;
     const std::map<uint32_t, kernels::Work>& launches_;
     const proto::DdrDevice device_;
-    const double row_cycles_;  ///< from one row of a bank to its next
+    const double row_cycles_;           ///< from one row of a bank to its next
+    std::vector<timing::SramTime> l1_;  ///< by engine
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace kpu::estimate {
 struct TaskTime {
     bool moves = false;
     bool overlaps = false;  ///< the next task may enter its unit before this one is complete
+    double in_l1 = 0;       ///< cycles of all of its engine's L1
     // computations
     double lead = 0, entry_gap = 0, fill = 0, steady = 0, drain = 0, occupancy = 0;
     double operands = 0;  ///< from the start: the last operand is in, less when it is due from the begin

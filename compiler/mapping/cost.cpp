@@ -25,6 +25,7 @@ struct Traffic {
     double ddr_loads = 0;           ///< the same from DDR
     double loads = 0;               ///< of one iteration of a lane: all of them, shared by its DMAs
     double link = 0, units = 0, stores = 0;  ///< of a lane, in all: its link, its DMAs, its stores
+    double l1 = 0;                           ///< the same: all of its L1
     double ddr_load = 0,
            ddr_store = 0;  ///< of one iteration of a lane: its longest transfers from and to DDR
     double system_link = 0, system_units = 0, ddr = 0, l2 = 0;  ///< in all
@@ -45,10 +46,11 @@ class Evaluation {
         if (!work_.known) {
             work_.known = true;
             count_array_cycles();
-            work_.vector = vector_cycles_of_tile();
+            count_vector_cycles();
         }
-        tiling_.array = work_.array / request_.target.engines[0].array().count();
-        tiling_.vector = filled_ * double(iterations_ * stages_) * work_.vector / cstl_units();
+        tiling_.array = std::max(work_.array / request_.target.engines[0].array().count(), work_.array_l1);
+        tiling_.vector =
+            filled_ * double(iterations_ * stages_) * std::max(work_.vector / cstl_units(), work_.vector_l1);
         if (std::max(tiling_.array, tiling_.vector) > most) return false;
         find_kept();
         tiling_.staged.assign(op().operands.size(), {});
@@ -208,13 +210,15 @@ class Evaluation {
 
     /// Cycles of all tiles of the first lane, edge tiles as small as they are.
     void count_array_cycles() {
-        work_.array = work_.chain = 0;
+        work_.array = work_.array_l1 = work_.chain = 0;
         if (!products_.any()) return;
         const bool cut = tiling_.cuts_sum(op());
         std::vector<int64_t> tile = tiling_.tile;
         const auto walk = [&](const auto& self, size_t axis, double times) -> void {
             if (axis == op().axes.size()) {
-                work_.array += times * products_.busy(tile, cut);
+                const ProductWork of = products_.work(tile, cut);
+                work_.array += times * of.array;
+                work_.array_l1 += times * of.l1;
                 return;
             }
             const int64_t extent = op().axes[axis].extent, whole = extent / tiling_.tile[axis];
@@ -229,15 +233,15 @@ class Evaluation {
         work_.chain = double(parts_) * products_.latency(tiling_.tile, cut);
     }
 
-    double vector_cycles_of_tile() const {
+    void count_vector_cycles() {
         const proto::Vector& vector = request_.target.engines[0].vector();
-        double sum = 0;
+        work_.vector = work_.vector_l1 = 0;
         for (const TileNode& node : op().nodes) {
             const graph::Node& of = request_.graph.nodes[node.node];
             const OpcodeSpec& spec = of.spec();
             if (spec.macs != nullptr) continue;
             if (const kernels::Operation* kernel = kernels::find(of.opcode)) {
-                sum += kernel_cycles(*kernel, node);
+                work_.vector += kernel_cycles(*kernel, node);
                 continue;
             }
             const size_t counted = spec.work == WorkCount::operands ? node.inputs[0] : node.outputs[0];
@@ -250,9 +254,19 @@ class Evaluation {
                 window != nullptr && spec.work == WorkCount::windows) {
                 for (const int64_t extent : window->ints) work.amount *= static_cast<uint64_t>(extent);
             }
-            sum += double(timing::vector_time(vector, spec.name, work).total());
+            const timing::VectorTime time = timing::vector_time(vector, spec.name, work);
+            double longest = double(time.total()), all = 0;  // cycles; bytes
+            const auto pass = [&](size_t operand, double port, double times) {
+                const double moved = times * double(bytes(operand));
+                longest = std::max(longest, moved / port);
+                all += moved;
+            };
+            for (const size_t i : node.inputs)
+                pass(i, vector.operand_bytes_per_cycle(), i == node.inputs[0] ? time.passes : 1);
+            for (const size_t o : node.outputs) pass(o, vector.result_bytes_per_cycle(), 1);
+            work_.vector += longest;
+            work_.vector_l1 += all / request_.target.l1.bytes_per_cycle;
         }
-        return sum;
     }
 
     kernels::Launch launch_of(const kernels::Operation& kernel, const TileNode& node) const {
@@ -312,7 +326,9 @@ class Evaluation {
         const double unit = mover.unit_cycles(runs), link = mover.link_cycles(runs);
         of.link += times * link;
         (output ? of.stores : of.units) += times * unit;
-        of.l2 += times * size * double(tiling_.lanes()) / target.l2_bytes_per_cycle;
+        const double burst = std::min(mover.burst, runs.bytes);
+        of.l2 += times * size / burst * double(tiling_.lanes()) * target.l2.share_of(burst);
+        of.l1 += times * size / burst * target.l1.share_of(burst);
         if (output) {
             of.out_once += unit;
         } else if (!tiling_.hoisted[i]) {
@@ -340,7 +356,8 @@ class Evaluation {
         of.system_link += times * link;
         of.system_units += times * unit / mover.units;
         of.ddr += times * pins;
-        of.l2 += times * size / target.l2_bytes_per_cycle;
+        const double burst = std::min(mover.burst, at_home_.runs(i).bytes);
+        of.l2 += times * size / burst * target.l2.share_of(burst);
         const double alone = std::max({unit, link, pins});
         if (output) {
             of.ddr_store = std::max(of.ddr_store, alone);
@@ -353,8 +370,8 @@ class Evaluation {
             of.ddr_loads += parts * share * std::max({unit / mover.units, link, pins});
         }
         if (tiling_.keep[i] == Keep::whole) {
-            of.first_l2 +=
-                double(whole_bytes(i)) / std::min({target.ddr_bytes_per_cycle, mover.port, mover.link});
+            of.first_l2 += double(whole_bytes(i)) /
+                           std::min({target.ddr_bytes_per_cycle, mover.port, mover.link.bytes_per_cycle()});
         } else if (waited_for(i)) {
             const double tiles = distinct(i) * (tiling_.hoisted[i] ? parts : 1);
             of.first_l2 += tiles * std::max(link, pins);
@@ -390,11 +407,14 @@ class Evaluation {
         const auto iterations = double(iterations_ * stages_);
         const double arrays = target.engines[0].array().count();
         const double vector_tile = work_.vector, chain = work_.chain;
-        tiling_.vector = filled_ * (iterations * vector_tile / cstl_units() + of.stores / target.store.units);
-        tiling_.dma = filled_ * std::max(of.link, of.units / target.dma.units);
+        tiling_.vector = filled_ * (iterations * std::max(vector_tile / cstl_units(), work_.vector_l1) +
+                                    of.stores / target.store.units);
+        const double in_l1 = work_.array_l1 + filled_ * (iterations * work_.vector_l1 + of.l1);
+        tiling_.dma = std::max(filled_ * std::max(of.link, of.units / target.dma.units), in_l1);
         tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units, of.l2});
         // an iteration's way through loading, computing and storing, of which `depth` overlap
-        const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
+        const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles +
+                            target.system.link.hop + target.dma.link.hop;
         const double whole = of.ddr_load + of.load + std::max(chain, of.loads + of.ddr_loads) + vector_tile +
                              of.out_once + of.ddr_store + ends;
         // parts of a sum have two slots each: they come while those before them, of this tile or the last, are added

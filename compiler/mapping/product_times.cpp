@@ -79,21 +79,25 @@ timing::GemmShape ProductTimes::product(const std::vector<int64_t>& tile) const 
     return shape;
 }
 
-double ProductTimes::busy(const timing::SystolicTime& time, const timing::GemmShape& shape, bool cut) const {
-    return request_.target.array_busy(time, shape, cut ? part_ : whole_);
+ProductWork ProductTimes::work(const timing::SystolicTime& time, const timing::GemmShape& shape,
+                               bool cut) const {
+    const Target& target = request_.target;
+    const ProductBytes& bytes = cut ? part_ : whole_;
+    return {target.array_busy(time, shape, bytes) / target.array_cycles, target.l1_busy(time, shape, bytes)};
 }
 
-double ProductTimes::busy(const std::vector<int64_t>& tile, bool cut) const {
+ProductWork ProductTimes::work(const std::vector<int64_t>& tile, bool cut) const {
     const timing::GemmShape shape = product(tile);
-    return busy(timing::systolic_time(array_, shape), shape, cut);
+    return work(timing::systolic_time(array_, shape), shape, cut);
 }
 
 double ProductTimes::latency(const std::vector<int64_t>& tile, bool cut) const {
     const timing::GemmShape shape = product(tile);
     const timing::SystolicTime time = timing::systolic_time(array_, shape);
-    const proto::Sram& l1 = request_.target.engines[0].l1();
-    return busy(time, shape, cut) + double(time.total() - time.occupancy) + l1.read_latency_cycles() +
-           l1.write_latency_cycles() + request_.target.dispatch_cycles;
+    const ProductWork of = work(time, shape, cut);
+    const Target& target = request_.target;
+    return std::max(of.array, of.l1) + double(time.total() - time.occupancy) / target.array_cycles +
+           target.l1.read_latency + target.l1.write_latency + target.dispatch_cycles;
 }
 
 }  // namespace kpu::compiler

@@ -7,16 +7,20 @@
 
 namespace kpu::compiler {
 
+/// Of a product, in core cycles: how long it keeps an array, and all of L1.
+struct ProductWork {
+    double array = 0, l1 = 0;
+};
+
 class ProductTimes {
   public:
     /// The operation may have no product: any() tells.
     explicit ProductTimes(const TilingRequest& request);
     bool any() const { return anchor_ != nullptr; }
 
-    /// Cycles for which a tile of these sizes keeps the array, as its operand and result ports let it run. `cut`: it is a
-    /// part of a sum.
-    double busy(const std::vector<int64_t>& tile, bool cut) const;
-    /// The same from start to end.
+    /// Of a tile of these sizes, as the array's operand and result ports let it run. `cut`: it is a part of a sum.
+    ProductWork work(const std::vector<int64_t>& tile, bool cut) const;
+    /// Core cycles of the same from start to end.
     double latency(const std::vector<int64_t>& tile, bool cut) const;
 
   private:
@@ -30,7 +34,7 @@ class ProductTimes {
     Shape shape_of(size_t operand) const;
     static uint64_t product(const Shape& shape, const std::vector<int64_t>& tile);
     timing::GemmShape product(const std::vector<int64_t>& tile) const;
-    double busy(const timing::SystolicTime& time, const timing::GemmShape& shape, bool cut) const;
+    ProductWork work(const timing::SystolicTime& time, const timing::GemmShape& shape, bool cut) const;
 
     const TilingRequest& request_;
     const graph::Node* anchor_ = nullptr;  ///< null: there is no product

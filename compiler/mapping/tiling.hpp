@@ -148,9 +148,11 @@ bool evaluate(const TilingRequest& request, Tiling& tiling);
 /// What tilings of the same tiles on the same engines have in common, once one has fitted.
 struct TileWork {
     bool known = false;
-    double array = 0;   ///< cycles of all products of a lane
-    double chain = 0;   ///< of one tile's, part after part, from start to end
-    double vector = 0;  ///< of one tile's other nodes
+    double array = 0;  ///< cycles of all products of a lane
+    double array_l1 = 0,
+           vector_l1 = 0;  ///< cycles of all of L1 for those products; for one tile's other nodes
+    double chain = 0;      ///< of one tile's, part after part, from start to end
+    double vector = 0;     ///< of one tile's other nodes
 };
 /// The same for one of many. False also where its work alone takes more than `most` cycles.
 bool evaluate(const TilingRequest& request, const ProductTimes& products, Tiling& tiling, TileWork& work,

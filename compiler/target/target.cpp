@@ -17,7 +17,7 @@ double ddr_bytes_per_cycle(const platforms::Platform& platform) {
     return bytes_per_us / platform.clock().core_mhz() * (1 - refreshes);
 }
 
-Mover mover(const proto::Dma& dma, double link) {
+Mover mover(const proto::Dma& dma, const timing::LinkTime& link) {
     Mover result;
     result.port = dma.bytes_per_cycle();
     result.link = link;
@@ -67,7 +67,7 @@ double Mover::burst_cycles(const Runs& runs, double width) const {
 double Mover::unit_cycles(const Runs& runs) const {
     return descriptor_cycles + runs.count * row_cycles + burst_cycles(runs, port);
 }
-double Mover::link_cycles(const Runs& runs) const { return burst_cycles(runs, link); }
+double Mover::link_cycles(const Runs& runs) const { return link.cycle * burst_cycles(runs, link.width); }
 
 Target::Target(const platforms::Platform& of) : limits(platforms::limits_of(of)), platform(of) {
     l1_bytes = limits.l1_bytes;
@@ -78,17 +78,18 @@ Target::Target(const platforms::Platform& of) : limits(platforms::limits_of(of))
     l2_bytes = limits.l2_bytes;
     ddr_bytes = limits.ddr_bytes;
     const proto::Engine& engine = engines.at(0);
-    const double link = platform.interconnect().link_bytes_per_cycle();
-    dma = mover(engine.dma(), link);
-    system = mover(platform.system_dma(), platform.interconnect().system_link_bytes_per_cycle());
+    dma = mover(engine.dma(), timing::engine_link(platform));
+    system = mover(platform.system_dma(), timing::system_link(platform));
     store = dma;
     if (!platform.store_on_dma()) {
         store.port =
             std::min(engine.vector().operand_bytes_per_cycle(), engine.vector().result_bytes_per_cycle());
         store.units = std::max(1u, engine.vector().cstl_count());
     }
-    const proto::Clock& clock = platform.clock();
-    if (clock.has_array_mhz()) array_cycles = clock.array_mhz() / clock.core_mhz();
+    const timing::ClockRatios clocks(platform.clock());
+    array_cycles = 1 / clocks.array;
+    l1 = timing::SramTime(engine.l1(), clocks.sram);
+    l2 = timing::SramTime(platform.l2(), clocks.sram);
     ddr_bytes_per_cycle = compiler::ddr_bytes_per_cycle(platform);
     const proto::DdrDevice device = platforms::ddr_device(platform);
     // several transfers at once close each other's pages at times: measured on strided tiles
@@ -113,7 +114,6 @@ Target::Target(const platforms::Platform& of) : limits(platforms::limits_of(of))
         std::max<int64_t>(platform.system_dma().burst_bytes(), platform.l2().interleave_bytes());
     if (cut_bytes < dram_burst_bytes || of_l2 % cut_bytes != 0 || int64_t{tile_align} % of_l2 != 0)
         cut_bytes = 0;
-    l2_bytes_per_cycle = double(platform.l2().ports()) * platform.l2().bytes_per_cycle();
     dispatch_cycles = platform.sequencer().dispatch_cycles();
     ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
 }
@@ -126,6 +126,14 @@ double Target::array_busy(const timing::SystolicTime& time, const timing::GemmSh
     return std::max({double(time.occupancy), double(time.a_reads) * bytes.a / operands,
                      double(time.b_reads) * bytes.b / operands, results * bytes.sums / operands,
                      results * bytes.result / array.result_bytes_per_cycle()});
+}
+
+double Target::l1_busy(const timing::SystolicTime& time, const timing::GemmShape& shape,
+                       const ProductBytes& bytes) const {
+    const double results = double(shape.m * shape.n * shape.groups);
+    return (double(time.a_reads) * bytes.a + double(time.b_reads) * bytes.b +
+            results * (bytes.sums + bytes.result)) /
+           l1.bytes_per_cycle;
 }
 
 double Target::dram_bursts(const Runs& of) const {
@@ -169,8 +177,7 @@ double Target::copy_cycles(const kernels::Work& work, ElemType elem) const {
     const Runs row{1, double(bit_width(elem)) / 8 * work.length_of_a_copy};
     constexpr double issue = 7;  // statements of a copy
     const double begins = dma.descriptor_cycles + dma.row_cycles + ddr_latency_cycles + ddr_row_cycles +
-                          2 * platform.interconnect().hop_latency_cycles() +
-                          engines[0].l1().write_latency_cycles();
+                          2 * dma.link.hop + l1.write_latency;
     const double moves = std::max({row.bytes / dma.port / dma.units, dma.link_cycles(row),
                                    copy_pins({0, 1, work.length_of_a_copy}, elem)});
     // a channel begins a copy when its last one has ended; meanwhile those of other channels move, if they are not in step
@@ -188,7 +195,8 @@ double Target::copy_pins(const kernels::Work& work, ElemType elem) const {
 
 int64_t Target::units_at_once(bool from_ddr) const {
     const Mover& mover = from_ddr ? system : dma;
-    const double source = std::min(from_ddr ? ddr_bytes_per_cycle : l2_bytes_per_cycle, mover.link);
+    const double source =
+        std::min(from_ddr ? ddr_bytes_per_cycle : l2.bytes_per_cycle, mover.link.bytes_per_cycle());
     return static_cast<int64_t>(std::clamp(std::ceil(source / mover.port), 1.0, mover.units));
 }
 

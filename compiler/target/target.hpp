@@ -8,6 +8,7 @@
 #include "compiler/kernels/operations.hpp"
 #include "isa/device_limits.hpp"
 #include "isa/opcodes.hpp"
+#include "model/timing/memory.hpp"
 #include "model/timing/systolic.hpp"
 #include "platforms/platform.hpp"
 
@@ -28,8 +29,9 @@ struct Runs {
 
 /// Units that move data: bytes in rows, each cut into bursts.
 struct Mover {
-    double port = 1, link = 1;  ///< bytes per cycle, of one unit and of the link that they share
-    double burst = 1;           ///< bytes
+    double port = 1;        ///< bytes per cycle of one unit
+    timing::LinkTime link;  ///< that they share
+    double burst = 1;       ///< bytes
     double row_cycles = 0, descriptor_cycles = 0;
     double units = 1;
 
@@ -68,7 +70,7 @@ struct Target {
     double ddr_row_cycles = 0;       ///< lost where a tile's rows lie in pages of their own
     double ddr_page_bytes = 1;       ///< of a channel's open pages, one of each bank group
     int64_t ddr_channels = 1, ddr_interleave = 1;  ///< bytes of one channel before the next one's
-    double l2_bytes_per_cycle = 0;                 ///< all its ports
+    timing::SramTime l1, l2;                       ///< of the first engine; of the device
     uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
     double array_cycles = 1;                       ///< of the arrays' clock in a cycle of the core
     double ddr_latency_cycles = 0;
@@ -97,6 +99,9 @@ struct Target {
     /// Cycles of the array's clock for which a product keeps an engine's array: its own, or its ports'.
     double array_busy(const timing::SystolicTime& time, const timing::GemmShape& shape,
                       const ProductBytes& bytes) const;
+    /// Core cycles of all of L1 that it takes.
+    double l1_busy(const timing::SystolicTime& time, const timing::GemmShape& shape,
+                   const ProductBytes& bytes) const;
 
     /// Lanes that a kernel's workgroup keeps busy.
     double lanes_of(const kernels::Work& work) const;
