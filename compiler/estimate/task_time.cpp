@@ -167,7 +167,7 @@ class TaskTimes {
         const double pages = opened * row_cycles_ / visited;
         const double pins = std::max(moved, pages);
         flow.demand[ddr_pins] += pins;
-        if (!reads) flow.turning = pins * target_.ddr_turning;
+        if (!reads) flow.turning = target_.turning(of);
         if (of.count > 1) flow.closing = std::max(0.0, moved + target_.closed_pages(of) - pins);
         flow.alone = std::max(flow.alone, pins / target_.channel_share(of));
     }

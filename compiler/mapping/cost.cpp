@@ -29,6 +29,7 @@ struct Traffic {
     double ddr_load = 0,
            ddr_store = 0;  ///< of one iteration of a lane: its longest transfers from and to DDR
     double system_link = 0, system_units = 0, ddr = 0, l2 = 0;  ///< in all
+    double read_turns = 0, write_turns = 0;  ///< cycles of DRAM's bus if each request turned it, by direction
     double first_l2 = 0, first_unit = 0, first_l1 = 0;  ///< before the first tile: DRAM, a unit of it, a DMA
     double hoisted = 0;                                 ///< of all stages: what they load beforehand
 };
@@ -356,6 +357,7 @@ class Evaluation {
         of.system_link += times * link;
         of.system_units += times * unit / mover.units;
         of.ddr += times * pins;
+        (output ? of.write_turns : of.read_turns) += times * target.turning(at_home_.runs(i));
         const double burst = std::min(mover.burst, at_home_.runs(i).bytes);
         of.l2 += times * size / burst * target.l2.share_of(burst);
         const double alone = std::max({unit, link, pins});
@@ -411,7 +413,8 @@ class Evaluation {
                                     of.stores / target.store.units);
         const double in_l1 = work_.array_l1 + filled_ * (iterations * work_.vector_l1 + of.l1);
         tiling_.dma = std::max(filled_ * std::max(of.link, of.units / target.dma.units), in_l1);
-        tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units, of.l2});
+        const double turned = 0.5 * std::min(of.read_turns, of.write_turns);
+        tiling_.dram = covered_ * std::max({of.ddr + turned, of.system_link, of.system_units, of.l2});
         // an iteration's way through loading, computing and storing, of which `depth` overlap
         const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles +
                             target.system.link.hop + target.dma.link.hop;

@@ -99,13 +99,14 @@ Target::Target(const platforms::Platform& of) : limits(platforms::limits_of(of))
     ddr_page_bytes = double(device.row_bytes()) * device.bank_groups();
     ddr_bank_groups = std::max(1u, device.bank_groups());
     ddr_group_cycles = double(device.tccd_l()) / device.burst_nck();
-    // so many writes are done before reads go on: from write to read data, and back
+    // from write to read data, and back
+    const double turn = double(device.twtr_l()) + device.rd_to_wr() + device.cwl() - device.burst_nck();
+    ddr_turn_cycles = std::max(0.0, turn) / device.burst_nck() * dram_burst_bytes / ddr_bytes_per_cycle;
     const proto::DdrController& usual = platforms::default_ddr_controller();
     const proto::DdrController& own = platform.ddr().controller();
-    const double at_once = double(own.has_write_high() ? own.write_high() : usual.write_high()) -
+    if (platform.ddr().fidelity() == "burst")
+        ddr_batch_bursts = double(own.has_write_high() ? own.write_high() : usual.write_high()) -
                            double(own.has_write_low() ? own.write_low() : usual.write_low());
-    const double turning = double(device.twtr_l()) + device.rd_to_wr() + device.cwl() - device.burst_nck();
-    ddr_turning = std::max(0.0, turning) / (at_once * device.burst_nck());
     ddr_channels = std::max(1u, platform.ddr().channels());
     ddr_interleave = std::max(1u, platform.ddr().channel_interleave_bytes());
     // both sides' bursts, as the memory system has them
@@ -143,6 +144,13 @@ double Target::dram_bursts(const Runs& of) const {
     const double within =
         1 - double(std::gcd(std::gcd(of.here(), of.there()), dram_burst_bytes)) / dram_burst_bytes;
     return touched + within * crossings(of.bytes, of.there(), cut_bytes);
+}
+
+double Target::turning(const Runs& written) const {
+    const double request = std::min({system.burst, written.bytes, double(ddr_interleave)});
+    const double at_once =
+        ddr_batch_bursts > 0 ? ddr_batch_bursts : std::max(1.0, std::round(request / dram_burst_bytes));
+    return written.count * dram_bursts(written) / at_once * ddr_turn_cycles;
 }
 
 double Target::closed_pages(const Runs& of) const {

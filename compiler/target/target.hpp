@@ -78,11 +78,13 @@ struct Target {
     int64_t cut_bytes =
         0;  ///< transfers between DDR and L2 are cut at its multiples; 0: at others of each side
     double ddr_group_cycles = 1;  ///< between bursts of one group of banks, in bursts
-    double ddr_turning =
-        0;  ///< how much longer DRAM takes to write while it reads, in parts of writing alone
+    double ddr_turn_cycles = 0;   ///< of DRAM's bus from reads to writes and back, in all channels' time
+    double ddr_batch_bursts = 0;  ///< that a controller writes before reads go on; 0: those of one request
 
     /// Bursts of DRAM that each run takes on average: those that it touches, and those that the other side's cuts split.
     double dram_bursts(const Runs& of) const;
+    /// Cycles of DRAM's bus lost to turning if reads go on meanwhile: so many bursts are written at once.
+    double turning(const Runs& written) const;
     /// Cycles of DRAM in which rows of a tile open pages anew that other transfers have closed.
     double closed_pages(const Runs& of) const;
     /// How much slower bursts of DRAM are that stay in one group of banks, as those of short rows may that lie a multiple of

@@ -33,8 +33,14 @@ double SramTime::share_of(double bytes) const {
 }
 
 double SramTime::through(double bytes) const {
-    const double rounds = std::ceil(std::ceil(bytes / interleave_) / banks_);
-    return cycle_ * std::max(std::ceil(bytes / port_), rounds * bank_cycles(bytes));
+    const double blocks = std::ceil(bytes / interleave_), rounds = std::ceil(blocks / banks_);
+    const auto comes = [&](double block) {
+        return std::floor(block * interleave_ / port_);
+    };  // the port to it
+    const double of_bank = bank_cycles(bytes), last = blocks - 1 - (rounds - 1) * banks_;
+    double banks = std::max(comes(blocks - 1) + of_bank, comes(last) + rounds * of_bank);
+    if (rounds > 1) banks = std::max(banks, comes(banks_ - 1) + (rounds - 1) * of_bank);
+    return cycle_ * std::max(std::ceil(bytes / port_), banks);
 }
 
 namespace {
