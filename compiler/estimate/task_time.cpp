@@ -55,12 +55,19 @@ class TaskTimes {
         return target_.l2.write_latency + target_.dma.link.hop;
     }
 
-    /// Cycles of all of L1 that a unit's port takes with so many bytes of a region, in blocks of 16 cycles (model/unit).
-    double l1_cycles(const BoundTask& task, const BoundRegion& region, double bytes, double port) const {
+    /// Bytes of a region that cross a unit's port, in blocks of 16 cycles (model/unit).
+    struct Crossing {
+        double port = 0;  ///< cycles until the last byte has passed the port, and L1 with it
+        double l1 = 0;    ///< cycles of all of L1
+    };
+    Crossing cross(const BoundTask& task, const BoundRegion& region, double bytes, double port) const {
         constexpr double block_cycles = 16;
-        if (region.level != Level::l1 || bytes <= 0) return 0;
+        Crossing of{bytes / port, 0};
+        if (region.level != Level::l1 || bytes <= 0) return of;
         const double block = std::min(runs(footprint_of(region, 0)).bytes, block_cycles * port);
-        return bytes / block * l1(task).share_of(block);
+        of.l1 = bytes / block * l1(task).share_of(block);
+        of.port = std::max(of.port, (bytes - block) / port + l1(task).through(block));
+        return of;
     }
 
     TaskTime product(const BoundTask& task) const {
@@ -81,30 +88,31 @@ class TaskTimes {
         const bool os = array.dataflow == proto::SystolicArray::os;
         const size_t stationary = array.dataflow == proto::SystolicArray::is ? 0 : 1;
         const double port = parameters.operand_bytes_per_cycle() / ratio;
-        std::vector<double> read;  // bytes of each operand
+        std::vector<double> read;  // cycles of each operand
         for (size_t i = 0; i < task.inputs.size(); ++i) {
             const BoundRegion& region = input(task, i);
             const double reads = i == 0   ? double(time.a_reads)
                                  : i == 1 ? double(time.b_reads)
                                           : double(region.shape.product());
-            read.push_back(reads * bit_width(region.elem) / 8);
-            of.in_l1 += l1_cycles(task, region, read.back(), port);
+            const Crossing in = cross(task, region, reads * bit_width(region.elem) / 8, port);
+            read.push_back(in.port);
+            of.in_l1 += in.l1;
         }
         const BoundRegion& y = output(task);
         const double bytes = double(time.writes - time.partial_reads) * bit_width(y.elem) / 8 +
                              double(time.partial_reads) * accumulator_bytes;
-        of.in_l1 += l1_cycles(task, y, bytes, parameters.result_bytes_per_cycle() / ratio);
+        const Crossing out = cross(task, y, bytes, parameters.result_bytes_per_cycle() / ratio);
+        of.in_l1 += out.l1;
         of.operands = -1e300;
         for (size_t i = 0; i < task.inputs.size(); ++i) {
             double due = of.fill + of.steady;
             if (physical && i < 2)
                 due = ratio * double(!os && i == stationary ? time.stationary_in : time.operands_in);
-            of.operands = std::max(
-                of.operands, read_latency(task, input(task, i)) + std::max(read[i] / port, of.in_l1) - due);
+            of.operands =
+                std::max(of.operands, read_latency(task, input(task, i)) + std::max(read[i], of.in_l1) - due);
         }
         const double window = of.fill + of.steady + of.drain - ratio * double(time.first_result);
-        of.result = std::max(0.0, bytes * ratio / parameters.result_bytes_per_cycle() - window) +
-                    write_latency(task, y);
+        of.result = std::max(0.0, out.port - window) + write_latency(task, y);
         return of;
     }
 
@@ -116,22 +124,23 @@ class TaskTimes {
         of.steady = of.occupancy = double(time.steady);
         of.drain = double(time.latency);
         const double bytes = double(footprint_of(output(task), 0).total_bytes());
-        of.in_l1 = l1_cycles(task, output(task), bytes, parameters.result_bytes_per_cycle());
-        std::vector<double> read;  // bytes of each operand
+        const Crossing out = cross(task, output(task), bytes, parameters.result_bytes_per_cycle());
+        of.in_l1 = out.l1;
+        std::vector<double> read;  // cycles of each operand
         for (size_t i = 0; i < task.inputs.size(); ++i) {
-            read.push_back(double(footprint_of(input(task, i), 0).total_bytes()) *
-                           (i == 0 ? time.passes : 1));
-            of.in_l1 += l1_cycles(task, input(task, i), read[i], parameters.operand_bytes_per_cycle());
+            const double passed =
+                double(footprint_of(input(task, i), 0).total_bytes()) * (i == 0 ? time.passes : 1);
+            const Crossing in = cross(task, input(task, i), passed, parameters.operand_bytes_per_cycle());
+            read.push_back(in.port);
+            of.in_l1 += in.l1;
         }
         of.operands = -1e300;
         for (size_t i = 0; i < task.inputs.size(); ++i) {
-            const double through =
-                std::max({of.steady, read[i] / parameters.operand_bytes_per_cycle(), of.in_l1});
+            const double through = std::max({of.steady, read[i], of.in_l1});
             of.operands = std::max(of.operands, read_latency(task, input(task, i)) + through - of.steady);
         }
         const double window = of.steady / time.passes;
-        of.result = std::max(0.0, bytes / parameters.result_bytes_per_cycle() - window) +
-                    write_latency(task, output(task));
+        of.result = std::max(0.0, out.port - window) + write_latency(task, output(task));
         return of;
     }
 
@@ -217,7 +226,13 @@ class TaskTimes {
         of.port = flow.bytes / mover.port;
         flow.alone = flow.issue = std::max(1.0, unit);
         const double burst = std::min(double(dma.burst_bytes()), cut.bytes), bursts = flow.bytes / burst;
-        double passing = burst / mover.port;  // of a burst, through all that it passes
+        // cycles of a burst: in all that it passes, in the slowest of it
+        double passing = 0, slowest = 0;
+        const auto pass = [&](double cycles) {
+            passing += cycles;
+            slowest = std::max(slowest, cycles);
+        };
+        pass(burst / mover.port);
         for (const BoundRegion* side : {&from, &to}) {
             const bool read = side == &from;
             if (side->level == Level::ddr) {
@@ -225,7 +240,7 @@ class TaskTimes {
                 of.behind += target_.ddr_latency_cycles;
             } else if (side->level == Level::l2) {
                 flow.demand[l2_ports] += bursts * target_.l2.share_of(burst);
-                passing += target_.l2.through(burst);
+                pass(target_.l2.through(burst));
                 of.behind += read ? target_.l2.read_latency : target_.l2.write_latency;
             } else {
                 // what passes an engine's link passes its L1
@@ -233,28 +248,29 @@ class TaskTimes {
                 of.in_l1 = bursts * own.share_of(burst);
                 flow.demand[first_engine_link + side->engine] +=
                     std::max(target_.dma.link_cycles(cut), of.in_l1);
-                passing += own.through(burst);
+                pass(own.through(burst));
                 of.behind += read ? own.read_latency : own.write_latency;
             }
         }
         const double fetched = from_source(from, burst);
-        const auto cross = [&](const timing::LinkTime& link) {
+        const auto pass_link = [&](const timing::LinkTime& link) {
             const double occupied = burst / link.bytes_per_cycle();
-            passing += occupied;
+            pass(occupied);
             of.behind += link.hop;
             // the source takes a burst when the link has room for it
             if (link.queue > 0)
                 flow.alone = std::max(flow.alone, bursts / link.queue * (fetched + occupied + link.hop));
         };
-        if (from.level == Level::l1 || to.level == Level::l1) cross(target_.dma.link);
+        if (from.level == Level::l1 || to.level == Level::l1) pass_link(target_.dma.link);
         if (from.level == Level::ddr || to.level == Level::ddr) {
             flow.demand[system_link] += target_.system.link_cycles(cut);
-            cross(target_.system.link);
+            pass_link(target_.system.link);
         }
         for (const double cycles : flow.demand) flow.alone = std::max(flow.alone, cycles);
         // Little: the bytes on their way over the time that they are
         flow.window = double(std::max(1u, dma.max_outstanding_bursts())) * burst;
         flow.alone = std::max(flow.alone, flow.bytes * (of.behind + passing) / flow.window);
+        of.behind += passing - slowest;  // the last burst leaves the slowest, and has the rest to go
         return of;
     }
 

@@ -18,6 +18,8 @@ constexpr double longer = 1.3, waited = 0.1;
 /// Many iterations in flight delay each other's transfers: cycles of each, for every one beyond the usual number.
 constexpr double crowding = 7;
 constexpr int uncrowded = 4;
+/// Reads and writes of DRAM meet half of the time that they could.
+constexpr double turned_share = 0.5;
 
 /// Cycles of the units that move data.
 struct Traffic {
@@ -411,13 +413,13 @@ class Evaluation {
         const double vector_tile = work_.vector, chain = work_.chain;
         tiling_.vector = filled_ * (iterations * std::max(vector_tile / cstl_units(), work_.vector_l1) +
                                     of.stores / target.store.units);
-        const double in_l1 = work_.array_l1 + filled_ * (iterations * work_.vector_l1 + of.l1);
-        tiling_.dma = std::max(filled_ * std::max(of.link, of.units / target.dma.units), in_l1);
-        const double turned = 0.5 * std::min(of.read_turns, of.write_turns);
-        tiling_.dram = covered_ * std::max({of.ddr + turned, of.system_link, of.system_units, of.l2});
+        tiling_.dma = filled_ * std::max(of.link, of.units / target.dma.units);
+        tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units});
+        const double all_of_l1 = work_.array_l1 + filled_ * (iterations * work_.vector_l1 + of.l1);
+        const double turned = of.ddr + turned_share * std::min(of.read_turns, of.write_turns);
+        const double shared = covered_ * std::max(turned, of.l2);
         // an iteration's way through loading, computing and storing, of which `depth` overlap
-        const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles +
-                            target.system.link.hop + target.dma.link.hop;
+        const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
         const double whole = of.ddr_load + of.load + std::max(chain, of.loads + of.ddr_loads) + vector_tile +
                              of.out_once + of.ddr_store + ends;
         // parts of a sum have two slots each: they come while those before them, of this tile or the last, are added
@@ -427,7 +429,8 @@ class Evaluation {
         const double turns = iterations * through / in_flight();
         const double late = iterations_ > tiling_.depth ? longer * turns : 0;
         const double steady =
-            std::max(tiling_.dram, alone + std::max({tiling_.array, tiling_.vector, tiling_.dma, turns}));
+            std::max({tiling_.dram, shared,
+                      alone + std::max({tiling_.array, tiling_.vector, tiling_.dma, all_of_l1, turns})});
         // what else is busy gets in the way at times
         const double others = tiling_.array + tiling_.vector + tiling_.dma + tiling_.dram - steady;
         tiling_.cycles = steady + std::max(of.first_l2, of.first_unit) + of.first_l1 + ends + vector_tile +

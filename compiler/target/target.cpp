@@ -17,6 +17,19 @@ double ddr_bytes_per_cycle(const platforms::Platform& platform) {
     return bytes_per_us / platform.clock().core_mhz() * (1 - refreshes);
 }
 
+/// Of a read whose row is closed: the controller both ways, the row, the column, the burst.
+double ddr_latency_ns(const platforms::Platform& platform) {
+    const proto::DdrDevice device = platforms::ddr_device(platform);
+    const proto::Ddr& ddr = platform.ddr();
+    const double half = ddr.controller_latency_ns() / 2.0;
+    double controller = 2 * half;
+    if (ddr.fidelity() == "burst" && ddr.controller().has_request_nck())
+        controller += ddr.controller().request_nck() * device.tck_ns() - half;
+    if (ddr.fidelity() == "burst" && ddr.controller().has_response_nck())
+        controller += ddr.controller().response_nck() * device.tck_ns() - half;
+    return controller + device.tck_ns() * (device.trcd() + device.cl() + device.burst_nck());
+}
+
 Mover mover(const proto::Dma& dma, const timing::LinkTime& link) {
     Mover result;
     result.port = dma.bytes_per_cycle();
@@ -116,7 +129,7 @@ Target::Target(const platforms::Platform& of) : limits(platforms::limits_of(of))
     if (cut_bytes < dram_burst_bytes || of_l2 % cut_bytes != 0 || int64_t{tile_align} % of_l2 != 0)
         cut_bytes = 0;
     dispatch_cycles = platform.sequencer().dispatch_cycles();
-    ddr_latency_cycles = (platform.ddr().controller_latency_ns() + 50.0) * platform.clock().core_mhz() / 1000;
+    ddr_latency_cycles = ddr_latency_ns(platform) * platform.clock().core_mhz() / 1000;
 }
 
 double Target::array_busy(const timing::SystolicTime& time, const timing::GemmShape& shape,
