@@ -10,11 +10,15 @@ void share_evenly(std::vector<Flow*> open, size_t resources) {
     std::vector<double> used(resources, 0), asked(resources, 0);
     const auto reads = [](const Flow* flow) { return flow->demand[ddr_pins] > 0 && flow->turning == 0; };
     const auto closes = [](const Flow* flow) { return flow->closing > 0; };
-    const bool turns = std::any_of(open.begin(), open.end(), reads);
+    const auto writes = [](const Flow* flow) { return flow->turning > 0; };
+    // all move as many bytes: the bus turns for as many writes as there are reads to turn to
+    const auto readers = double(std::count_if(open.begin(), open.end(), reads));
+    const auto writers = double(std::count_if(open.begin(), open.end(), writes));
+    const double turns = writers > 0 ? std::min(1.0, readers / writers) : 0;
     const bool closed = std::count_if(open.begin(), open.end(), closes) > 1;
     const auto demand = [turns, closed](const Flow* flow, size_t r) {
         if (r != ddr_pins) return flow->demand[r];
-        return flow->demand[r] + (turns ? flow->turning : 0) + (closed ? flow->closing : 0);
+        return flow->demand[r] + turns * flow->turning + (closed ? flow->closing : 0);
     };
     for (const Flow* flow : open) {
         for (size_t r = 0; r < resources; ++r) asked[r] += demand(flow, r) / flow->bytes;
