@@ -18,8 +18,6 @@ constexpr double longer = 1.3, waited = 0.1;
 /// Many iterations in flight delay each other's transfers: cycles of each, for every one beyond the usual number.
 constexpr double crowding = 7;
 constexpr int uncrowded = 4;
-/// Reads and writes of DRAM meet half of the time that they could.
-constexpr double turned_share = 0.5;
 
 /// Cycles of the units that move data.
 struct Traffic {
@@ -416,7 +414,7 @@ class Evaluation {
         tiling_.dma = filled_ * std::max(of.link, of.units / target.dma.units);
         tiling_.dram = covered_ * std::max({of.ddr, of.system_link, of.system_units});
         const double all_of_l1 = work_.array_l1 + filled_ * (iterations * work_.vector_l1 + of.l1);
-        const double turned = of.ddr + turned_share * std::min(of.read_turns, of.write_turns);
+        const double turned = of.ddr + std::min(of.read_turns, of.write_turns);
         const double shared = covered_ * std::max(turned, of.l2);
         // an iteration's way through loading, computing and storing, of which `depth` overlap
         const double ends = target.ddr_latency_cycles + 2 * target.dma.descriptor_cycles;
