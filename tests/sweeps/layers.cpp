@@ -120,7 +120,8 @@ Bounds bounds_of(const Layer& layer, ElemType elem, const platforms::Platform& p
     const double rows = tile(array.rows, shape.m), columns = tile(array.cols, shape.n);
     const double in = (rows + columns) * double(shape.k) * width, out = rows * columns * width;
     const auto hop = [](const compiler::Mover& mover, double moved, double most) {
-        return mover.descriptor_cycles + moved / std::min({mover.port * mover.units, mover.link, most});
+        return mover.descriptor_cycles +
+               moved / std::min({mover.port * mover.units, mover.link.bytes_per_cycle(), most});
     };
     const double sram = platform.l2().bytes_per_cycle();
     Bounds bounds;
