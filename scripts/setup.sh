@@ -39,7 +39,7 @@ command_packages=(
     python3 python3-numpy
 )
 # What the fast tests need beside it.
-fast_packages=(git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3-venv python3-sarif-python-om clang-format)
+fast_packages=(git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3-venv python3-sarif-python-om clang-format pkg-config)
 # What all tests need beside both: readers and simulators that are not ours, what counts instructions, the Python package.
 test_packages=(gtkwave verilator chromium python3-dev valgrind)
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstdio>
 #include <new>
 #include <string>
 #include <string_view>
@@ -10,14 +11,23 @@
 
 #include "base/diagnostics.hpp"
 
-// The kernel is entered by sc_start alone; the library asks for this symbol all the same.
-int sc_main(int, char*[]) { return 0; }
+// SystemC's library asks for this symbol, which a program that has a main of its own lacks. Weak: a program's own
+// sc_main is taken instead.
+extern "C" __attribute__((weak)) int sc_main(int, char*[]) {
+    std::fputs(
+        "error: SystemC's main ran without an sc_main of the program. Fix: link the object that defines it "
+        "into the program itself.\n",
+        stderr);
+    return 1;
+}
 
 namespace kpu::model {
 
 namespace {
 
 SimContext* entered = nullptr;  ///< by whoever has the mutex
+/// Of the program, when the first context was entered.
+sc_core::sc_report_handler_proc handler_before = nullptr;
 
 std::recursive_mutex& kernel_mutex();
 
@@ -25,7 +35,10 @@ std::recursive_mutex& kernel_mutex();
 /// or running stands still for good.
 void after_fork() {
     new (&kernel_mutex()) std::recursive_mutex;
-    if (entered != nullptr) entered->abandon();
+    if (entered != nullptr) {
+        entered->abandon();
+        sc_core::sc_report_handler::set_handler(handler_before);
+    }
     entered = nullptr;
     sc_core::sc_curr_simcontext = nullptr;
 }
@@ -36,7 +49,7 @@ std::recursive_mutex& kernel_mutex() {
     return mutex;
 }
 
-/// Warnings of the kernel mean that the model is wrong.
+/// Warnings of the kernel mean that the model is wrong. Reports are for it only while a context of ours is entered.
 void report_to_exception(const sc_core::sc_report& report, const sc_core::sc_actions&) {
     if (report.get_severity() == sc_core::SC_INFO) return;
     // a step that ends before the next event
@@ -48,7 +61,6 @@ void report_to_exception(const sc_core::sc_report& report, const sc_core::sc_act
 
 SimContext::SimContext() {
     const std::lock_guard<std::recursive_mutex> lock(kernel_mutex());
-    sc_core::sc_report_handler::set_handler(report_to_exception);
     sc_core::sc_simcontext* const previous = sc_core::sc_curr_simcontext;
     context_ = std::make_unique<sc_core::sc_simcontext>();
     sc_core::sc_curr_simcontext = previous;
@@ -63,11 +75,15 @@ SimContext::~SimContext() {
 SimContext::Entry::Entry(SimContext& context)
     : lock_(kernel_mutex()),
       previous_(sc_core::sc_curr_simcontext),
+      previous_handler_(sc_core::sc_report_handler::get_handler()),
       outer_(std::exchange(entered, &context)) {
+    if (outer_ == nullptr) handler_before = previous_handler_;
     sc_core::sc_curr_simcontext = context.context_.get();
+    sc_core::sc_report_handler::set_handler(report_to_exception);
 }
 
 SimContext::Entry::~Entry() {
+    sc_core::sc_report_handler::set_handler(previous_handler_);
     sc_core::sc_curr_simcontext = previous_;
     entered = outer_;
 }

@@ -5,8 +5,9 @@
 #include <mutex>
 
 namespace sc_core {
+class sc_report;
 class sc_simcontext;
-}
+}  // namespace sc_core
 
 namespace kpu::model {
 
@@ -20,7 +21,7 @@ class SimContext {
     SimContext(const SimContext&) = delete;
     SimContext& operator=(const SimContext&) = delete;
 
-    /// Makes the context current for its scope.
+    /// Makes the context current for its scope, and takes reports of SystemC for it.
     class Entry {
       public:
         explicit Entry(SimContext& context);
@@ -31,6 +32,7 @@ class SimContext {
       private:
         std::unique_lock<std::recursive_mutex> lock_;
         sc_core::sc_simcontext* previous_;
+        void (*previous_handler_)(const sc_core::sc_report&, const unsigned&);
         SimContext* outer_;
     };
 
