@@ -16,6 +16,12 @@ find_library(SYSTEMC_LIBRARY systemc REQUIRED)
 find_library(SLEEF_LIBRARY sleef REQUIRED)
 find_library(ISL_LIBRARY isl REQUIRED)
 
+include(CheckCXXSourceCompiles)
+check_cxx_source_compiles("#ifndef __x86_64__\n#error\n#endif\nint main() {}" KPUSIM_X86_64)
+if(NOT KPUSIM_X86_64)
+  add_compile_options(-fsigned-char) # as on x86-64
+endif()
+
 # What every header of ours needs; and how our own sources are compiled, which nobody who links them inherits.
 add_library(kpu_headers INTERFACE)
 target_include_directories(kpu_headers INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})

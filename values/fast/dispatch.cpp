@@ -1,9 +1,13 @@
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
 
 #include "values/fast/kernels.hpp"
 
 namespace kpu::values::fast {
 namespace {
+
+#if defined(__x86_64__)
 
 /// Not every compiler's __builtin_cpu_supports knows this one.
 bool has_f16c() {
@@ -12,7 +16,7 @@ bool has_f16c() {
 }
 
 KernelList find_kernels() {
-    KernelList list{{&baseline_kernels}, 1};
+    KernelList list{{&portable_kernels, &baseline_kernels}, 2};
     const auto add = [&list](const Kernels& kernels) { list.items[list.count++] = &kernels; };
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) {
         add(avx2_kernels);
@@ -24,6 +28,9 @@ KernelList find_kernels() {
     }
     return list;
 }
+#else
+KernelList find_kernels() { return {{&portable_kernels}, 1}; }
+#endif
 
 }  // namespace
 

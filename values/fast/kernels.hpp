@@ -88,14 +88,15 @@ struct Kernels {
     void (*minimum)(double* value, const double* other, int64_t count);
 };
 
-extern const Kernels baseline_kernels;
+extern const Kernels portable_kernels;  ///< for processors without sets of their own
+extern const Kernels baseline_kernels;  ///< these four: x86-64 only
 extern const Kernels avx2_kernels;
 extern const Kernels avx512_kernels;  ///< without 8-bit dot products
 extern const Kernels avx512_vnni_kernels;
 
 /// The variants this processor can run, slowest first.
 struct KernelList {
-    const Kernels* items[4];
+    const Kernels* items[5];
     int count;
 };
 KernelList usable_kernels();

@@ -14,13 +14,20 @@
 namespace kpu::values::kernel {
 
 inline bool has_wide_instructions() {
+#if defined(__x86_64__)
     static const bool has = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
     return has;
+#else
+    return false;
+#endif
 }
 
 /// Places stand for themselves: a column is another one, or the very same.
 template <typename Step>
-[[gnu::target("avx2,fma")]] void each_wide(size_t count, const Step& step) {
+#if defined(__x86_64__)
+[[gnu::target("avx2,fma")]]
+#endif
+void each_wide(size_t count, const Step& step) {
     KPUSIM_INDEPENDENT
     for (size_t i = 0; i < count; ++i) step(i);
 }
