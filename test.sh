@@ -22,6 +22,7 @@ test_all() {
     build release || { wait "$packages"; exit 1; }
     wait "$packages"
     say "building the package of Python"
+    scripts/python_install.sh wheel
     scripts/python_install.sh
     run_tests "$@"
     [ $# -eq 0 ] || return 0
