@@ -42,7 +42,7 @@ test_room() { # FOLDER
     configure fast
     local rooms room="${1:-}"
     room="${room%/}"
-    rooms="$(/usr/bin/cmake --build build/release --target help | sed -nE 's/^room-([^:]*):.*/\1/p' | tr - / | sort)"
+    rooms="$("$cmake" --build build/release --target help | sed -nE 's/^room-([^:]*):.*/\1/p' | tr - / | sort)"
     if ! grep -qxF -- "$room" <<<"$rooms"; then
         printf 'error: no such room: `%s`. Fix: ./test.sh room FOLDER with one of\n%s\n' "$room" "$rooms" >&2
         exit 1

@@ -1,5 +1,9 @@
 # Compile rules shared by every target, and the helpers that declare targets.
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 11)
+  message(FATAL_ERROR "${CMAKE_CXX_COMPILER} is GCC ${CMAKE_CXX_COMPILER_VERSION}, whose library cannot read floating-point numbers (std::from_chars). Fix: -DCMAKE_CXX_COMPILER= with GCC 12 or newer.")
+endif()
+
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS iostreams)
@@ -13,6 +17,13 @@ if(KPUSIM_COMPILER)
   find_package(CLI11 REQUIRED)
 endif()
 find_library(SYSTEMC_LIBRARY systemc REQUIRED)
+find_path(SYSTEMC_INCLUDE sysc/kernel/sc_ver.h REQUIRED)
+file(STRINGS ${SYSTEMC_INCLUDE}/sysc/kernel/sc_ver.h systemc_version REGEX "define SC_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "[^0-9]+" "." systemc_version "${systemc_version}")
+string(REGEX MATCH "[0-9]+.[0-9]+.[0-9]+" systemc_version "${systemc_version}")
+if(systemc_version VERSION_LESS 2.3.4)
+  message(FATAL_ERROR "SystemC in ${SYSTEMC_INCLUDE} is ${systemc_version}. Fix: install 2.3.4, or -DSYSTEMC_INCLUDE= and -DSYSTEMC_LIBRARY= with one.")
+endif()
 find_library(SLEEF_LIBRARY sleef REQUIRED)
 find_library(ISL_LIBRARY isl REQUIRED)
 

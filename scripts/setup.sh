@@ -1,7 +1,10 @@
-# Sourced by run.sh and test.sh: installs what they need (Debian 12), then builds. Safe to run again, quick then.
+# Sourced by run.sh and test.sh: installs what they need (Debian 12; elsewhere it says what is missing), then builds. Safe to
+# run again, quick then.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
+cmake=/usr/bin/cmake # not one that an environment of Python brings
+[ -x "$cmake" ] || cmake=cmake
 
 # Says what begins. A script that called report_times has the times of all such phases at its end, of scripts that it
 # runs too.
@@ -32,19 +35,45 @@ print_times() {
 }
 
 # What the command is built from, and its examples run with.
-command_packages=(
-    g++ cmake ninja-build ccache
-    libsystemc-dev libprotobuf-dev protobuf-compiler libboost-dev libboost-iostreams-dev libfmt-dev
-    nlohmann-json3-dev libcli11-dev libssl-dev zlib1g-dev libsleef-dev libisl-dev libonnx-dev libpng-dev libturbojpeg0-dev
-    python3 python3-numpy
-)
+mapfile -t command_packages < <(awk '!/^#/ { print $2 }' scripts/packages.txt)
 # What the fast tests need beside it.
 fast_packages=(git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3-venv python3-sarif-python-om clang-format pkg-config)
 # What all tests need beside both: readers and simulators that are not ours, what counts instructions, the Python package.
 test_packages=(gtkwave verilator chromium python3-dev valgrind)
 
+# Whether what a row of packages.txt is found by is there.
+is_there() { # FOUND_BY
+    case "$1" in
+        !*) command -v "${1#!}" >/dev/null ;;
+        %*) python3 -c "import ${1#%}" 2>/dev/null ;;
+        *) printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | "${CXX:-g++}" -E -x c++ - >/dev/null 2>&1 ;;
+    esac
+}
+
+# Where there is no apt-get, nothing is installed: says what is not there, by the names of the system's own manager.
+check_packages() { # PACKAGE...: by their names for apt-get
+    local manager=apt column=2 missing=() unknown=() found_by apt dnf pacman what name
+    command -v pacman >/dev/null && manager=pacman column=4
+    command -v dnf >/dev/null && manager=dnf column=3
+    while read -r found_by apt dnf pacman what; do
+        [[ " $* " == *" $apt "* ]] && ! is_there "$found_by" || continue
+        name="$apt"
+        [ "$column" = 2 ] || name="${!manager}"
+        if [ "$name" = - ]; then missing+=("$what (from its sources)"); else missing+=("$name"); fi
+    done < <(grep -v '^#' scripts/packages.txt)
+    for name in "$@"; do
+        grep -q "^[^#]\S* *$name " scripts/packages.txt || unknown+=("$name")
+    done
+    [ ${#unknown[@]} -eq 0 ] || say "no apt-get: whether these packages of Debian are there is not looked at: ${unknown[*]}"
+    [ ${#missing[@]} -eq 0 ] && return
+    printf -v name ', %s' "${missing[@]}"
+    echo "error: no apt-get to install what is missing. Fix: install, by the names for $manager: ${name:2}" >&2
+    exit 1
+}
+
 install_packages() { # PACKAGE...
     local missing=() package
+    command -v apt-get >/dev/null || { check_packages "$@"; return; }
     for package in "$@"; do
         [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || missing+=("$package")
     done
@@ -71,7 +100,7 @@ configure() { # PRESET
         { [ -n "$lacks" ] && grep -qE "$lacks" "$tree/CMakeCache.txt"; } || return 0
     fi
     log="$(mktemp)"
-    /usr/bin/cmake --preset "$preset" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; exit 1; }
+    "$cmake" --preset "$preset" >"$log" 2>&1 || { cat "$log"; rm -f "$log"; exit 1; }
     rm -f "$log"
 }
 
@@ -79,5 +108,5 @@ configure() { # PRESET
 build() { # PRESET [ARGUMENT...]: of cmake --build
     say "building ($*)"
     configure "$1"
-    /usr/bin/cmake --build --preset "$@"
+    "$cmake" --build --preset "$@"
 }
