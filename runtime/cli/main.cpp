@@ -21,6 +21,7 @@
 #include "runtime/cli/ending.hpp"
 
 namespace kpu::cli {
+extern const char* const revision;  ///< cmake/revision.cmake
 namespace {
 
 bool standard_error_failed = false;
@@ -103,7 +104,9 @@ int run_app(int argc, char** argv) {
         "every stall "
         "with its cause, and power over time.",
         "kpusim"};
-    app.set_version_flag("--version", std::string("kpusim ") + KPUSIM_VERSION);
+    app.set_version_flag("--version", *revision == '\0'
+                                          ? "kpusim " KPUSIM_VERSION
+                                          : fmt::format("kpusim " KPUSIM_VERSION " ({})", revision));
     app.require_subcommand(1);
     app.footer(
         "Exit codes: 0 ok, 1 usage or bad input, 2 the simulation failed (deadlock, hazard, limit), "
