@@ -74,10 +74,16 @@ class Package(unittest.TestCase):
         return int(json.loads(text)["stats"]["cycles.total"]["value"])
 
     def run_plain(self, program: Path) -> str:
-        """Of the consumer's that has no SystemC."""
-        compiled = self.work / "copy.kpu"
-        output(self.prefix / "bin" / "kpusim", "asm", PROGRAM, "-o", compiled, "--force")
-        return output(program, compiled)
+        """Of the consumer's that has no SystemC; it leaves what the command leaves."""
+        command, compiled = self.prefix / "bin" / "kpusim", self.work / "copy.kpu"
+        output(command, "asm", PROGRAM, "-o", compiled, "--force")
+        with tempfile.TemporaryDirectory() as name:
+            ours, theirs = Path(name) / "ours", Path(name) / "theirs"
+            output(command, "run", PROGRAM, "--platform", "npm_lite", "--fill", "random:7", "-o", ours)
+            text = output(program, compiled, "npm_lite", theirs)
+            for file in ("stats.json", "ops.csv", "platform.textproto", "outputs/y.npy"):
+                self.assertEqual((ours / file).read_bytes(), (theirs / file).read_bytes(), file)
+        return text
 
     def test_steps_inside_the_systemc_of_another(self) -> None:
         """Two devices; the time, the reports and the resolution of the other are its own."""

@@ -1,6 +1,8 @@
-// The simulator alone runs a program that another tool wrote; prints its cycles.
+// plain PROGRAM.kpu PLATFORM FOLDER: the simulator alone runs a program that another tool wrote, on random inputs, and leaves
+// the folder that `kpusim run --fill random:7` does. Prints the cycles.
 #include <cstdio>
 #include <kpusim/isa/container.hpp>
+#include <kpusim/runtime/save_run.hpp>
 #include <kpusim/runtime/simulation.hpp>
 #include <memory>
 
@@ -12,10 +14,13 @@ int main(int, char* arguments[]) {
     }
     try {
         auto program = std::make_shared<const kpu::Module>(kpu::read_container(arguments[1]));
-        const kpu::platforms::Platform platform = kpu::platforms::load("npm_lite");
+        const kpu::platforms::Platform platform = kpu::platforms::load(arguments[2]);
         kpu::runtime::Simulation simulation(program, &platform, {});
-        simulation.fill_inputs_zero();
+        simulation.fill_inputs_random(7);
         if (simulation.run() != kpu::runtime::RunStatus::finished) return base;
+        kpu::traces::RunFolder folder(arguments[3], false);
+        kpu::runtime::save_run(folder, simulation, simulation.op_rows(), {});
+        kpu::runtime::finish_saved_run(folder, simulation);
         std::printf("%llu cycles, version %s\n", static_cast<unsigned long long>(simulation.now()),
                     KPUSIM_VERSION_STRING);
     } catch (const kpu::UserError& error) {
