@@ -202,6 +202,24 @@ class Subproject(unittest.TestCase):
         self.assertIn("package/include", command)
         self.assertNotIn("kpusim_compiler", (build / "build.ninja").read_text())
 
+    def test_old_systemc_is_refused(self) -> None:
+        """By its version, with where it is."""
+        with tempfile.TemporaryDirectory() as name:
+            header = Path(name) / "sysc" / "kernel" / "sc_ver.h"
+            header.parent.mkdir(parents=True)
+            parts = (("MAJOR", 2), ("MINOR", 3), ("PATCH", 1))
+            header.write_text("".join(f"#define SC_VERSION_{part}      {value}\n" for part, value in parts))
+            text = configure(ROOT, Path(name) / "build", f"-DSYSTEMC_INCLUDE={name}", fails=True)
+            self.assertIn(f"SystemC in {name} is 2.3.1. Fix: install 2.3.4", text)
+
+    def test_old_compiler_is_refused(self) -> None:
+        """By its version."""
+        claims = ("ID_RUN=1", "ID=GNU", "VERSION=10.2.1", "FORCED=1")
+        with tempfile.TemporaryDirectory() as name:
+            old = [f"-DCMAKE_CXX_COMPILER_{claim}" for claim in claims]
+            text = configure(ROOT, Path(name), *old, fails=True)
+            self.assertIn("is GCC 10.2.1, whose library cannot read floating-point numbers", text)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)
