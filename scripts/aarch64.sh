@@ -41,15 +41,15 @@ say "running under QEMU"
 different=0
 for program in "$@"; do
     work="$(mktemp -d)"
-    if "$kpusim" asm "$program" -o "$work/program.kpu" --force >/dev/null 2>&1 &&
+    if "$kpusim" asm "$program" -I "$(dirname "$program")" -o "$work/program.kpu" --force >/dev/null 2>&1 &&
         "$kpusim" run "$work/program.kpu" --platform "$platform" --fill random:7 -o "$work/here" --quiet >/dev/null 2>&1; then
-        qemu-aarch64 -L "$tree/sysroot" -E LD_LIBRARY_PATH="$library" "$tree/plain" "$work/program.kpu" "$platform" "$work/there" >"$work/text"
+        qemu-aarch64 -L "$tree/sysroot" -E LD_LIBRARY_PATH="$library" "$tree/plain" "$work/program.kpu" "$platform" "$work/there" >"$work/text" 2>&1 || true
         # the manifest has times and command lines
         if diff -r --exclude manifest.json "$work/here" "$work/there" >"$work/differences"; then
             printf 'same  %s: %s\n' "$program" "$(cat "$work/text")"
         else
             printf 'DIFFERENT  %s\n' "$program"
-            cat "$work/differences"
+            cat "$work/text" "$work/differences"
             different=1
         fi
     else
