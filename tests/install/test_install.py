@@ -202,6 +202,12 @@ class Subproject(unittest.TestCase):
         self.assertIn("package/include", command)
         self.assertNotIn("kpusim_compiler", (build / "build.ninja").read_text())
 
+    def test_tests_need_the_compiler(self) -> None:
+        """Said before anything is built."""
+        with tempfile.TemporaryDirectory() as name:
+            text = configure(ROOT, Path(name), "-DKPUSIM_COMPILER=OFF", "-DKPUSIM_TESTS=ON", fails=True)
+            self.assertIn("Fix: -DKPUSIM_TESTS=OFF too.", text)
+
     def test_old_systemc_is_refused(self) -> None:
         """By its version, with where it is."""
         with tempfile.TemporaryDirectory() as name:
