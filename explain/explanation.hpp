@@ -11,6 +11,7 @@
 #include "explain/roofline.hpp"
 #include "explain/run_graph.hpp"
 #include "explain/what_if.hpp"
+#include "traces/power_trace.hpp"
 
 namespace kpu::explain {
 
@@ -71,8 +72,11 @@ struct RunNumbers {
     std::map<std::string, double> energy_pj;          ///< by operation
     std::string platform;                             ///< its text
 };
-/// A page of HTML that needs nothing else: timeline, bars, critical path, bounds, roofline.
-std::string html_of(const Explanation& explanation, const RunNumbers& numbers);
+/// Power over time of the page: of bins that its width can show. Nothing: energy is not modelled.
+std::optional<traces::PowerTrace> page_power(const traces::Recording& recording);
+/// A page of HTML that needs nothing else: timeline, power, bars, critical path, bounds, roofline.
+std::string html_of(const Explanation& explanation, const RunNumbers& numbers,
+                    const std::optional<traces::PowerTrace>& power);
 
 /// Index of an operation by its name. Throws UserError with the nearest one.
 uint32_t find_op(const traces::RunInfo& info, const std::string& name);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <string_view>
 
@@ -71,8 +72,9 @@ std::vector<UnitState> thinned(const std::vector<UnitState>& states, Cycles tota
 
 class Page {
   public:
-    Page(const Explanation& explanation, const RunNumbers& numbers)
-        : explanation_(explanation), graph_(explanation.graph), numbers_(numbers) {}
+    Page(const Explanation& explanation, const RunNumbers& numbers,
+         const std::optional<traces::PowerTrace>& power)
+        : explanation_(explanation), graph_(explanation.graph), numbers_(numbers), power_(power) {}
 
     json data() {
         json out = summary_of(explanation_);
@@ -81,6 +83,7 @@ class Page {
         out["rows"] = rows();
         out["path"] = path();
         out["segment_count"] = explanation_.path.segments().size();
+        out["power"] = power_ ? power(*power_) : json();
         out["labels"] = labels_.texts();
         out["causes"] = json::array();
         for (int c = 0; c < traces::cause_count; ++c)
@@ -104,6 +107,45 @@ class Page {
             const auto energy = numbers_.energy_pj.find(row["op"].get<std::string>());
             if (energy != numbers_.energy_pj.end()) row["energy_pj"] = energy->second;
         }
+    }
+
+    /// Name, energy of the run and mean power of each bin, dynamic and static.
+    static json column(const traces::PowerTrace& trace, const std::string& name,
+                       const traces::EnergyColumn& column) {
+        json row{{"name", name}};
+        for (const bool is_static : {false, true}) {
+            json watts = json::array();
+            traces::Yoctojoules sum = 0;
+            for (size_t bin = 0; bin < trace.count; ++bin) {
+                const traces::Yoctojoules energy = is_static ? column.statics[bin] : column.dynamic[bin];
+                sum += energy;
+                watts.push_back(std::round(trace.watts(bin, energy) * 1e6) / 1e6);
+            }
+            row[is_static ? "static_uj" : "dynamic_uj"] = traces::uj_of(sum);
+            row[is_static ? "static_w" : "dynamic_w"] = std::move(watts);
+        }
+        return row;
+    }
+
+    json power(const traces::PowerTrace& trace) const {
+        const traces::RunInfo& info = graph_.info();
+        json by{{"component", json::array()}, {"engine", json::array()}, {"unit", json::array()}};
+        for (size_t c = 0; c < traces::component_count; ++c)
+            by["component"].push_back(
+                column(trace, std::string(name_of(static_cast<traces::Component>(c))), trace.components[c]));
+        for (const int engine : traces::engines_of(info))
+            by["engine"].push_back(column(trace, engine < 0 ? "device" : fmt::format("e{}", engine),
+                                          trace.engine(info, engine)));
+        for (size_t u = 0; u < info.units.size(); ++u) {
+            if (info.units[u].kind != UnitKind::device)
+                by["unit"].push_back(column(trace, info.units[u].name, trace.units[u]));
+        }
+        traces::Yoctojoules sum = 0;
+        for (size_t bin = 0; bin < trace.count; ++bin) sum += trace.total(bin);
+        return {{"bin_us", static_cast<double>(trace.width) / 1e6},
+                {"end_us", static_cast<double>(trace.end) / 1e6},
+                {"total_uj", traces::uj_of(sum)},
+                {"by", std::move(by)}};
     }
 
     /// Name of a task, with the source that it was made of.
@@ -159,13 +201,24 @@ class Page {
     const Explanation& explanation_;
     const RunGraph& graph_;
     const RunNumbers& numbers_;
+    const std::optional<traces::PowerTrace>& power_;
     Labels labels_;
 };
 
 }  // namespace
 
-std::string html_of(const Explanation& explanation, const RunNumbers& numbers) {
-    std::string data = json_text(Page(explanation, numbers).data());
+std::optional<traces::PowerTrace> page_power(const traces::Recording& recording) {
+    const traces::RunInfo& info = recording.info;
+    if (!info.prices.not_modelled.empty() || info.end_ps == 0) return std::nullopt;
+    constexpr Picoseconds bins = 200;
+    const Picoseconds cycle = info.clock().edge(1);
+    return power_trace(info, recording.events, std::max(cycle, (info.end_ps + bins - 1) / bins),
+                       {true, false});
+}
+
+std::string html_of(const Explanation& explanation, const RunNumbers& numbers,
+                    const std::optional<traces::PowerTrace>& power) {
+    std::string data = json_text(Page(explanation, numbers, power).data());
     // nothing in the data may end the script
     for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
     std::string page(explain_page[0].text);

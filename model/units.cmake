@@ -2,7 +2,7 @@
 kpu_rows(units units.txt TYPE kpu::model::UnitModule HEADER model/unit/unit_module.hpp)
 kpu_library(model TOGETHER 5
   SOURCES unit/unit.cpp unit/formula_unit.cpp unit/unit_module.cpp
-          accounting/accounting.cpp accounting/device_timeline.cpp accounting/energy_booking.cpp accounting/execution.cpp accounting/kernel_profile.cpp
+          accounting/accounting.cpp accounting/device_timeline.cpp accounting/energy_booking.cpp accounting/energy_places.cpp accounting/execution.cpp accounting/kernel_profile.cpp
           accounting/task_trace.cpp accounting/waiting.cpp accounting/work_counts.cpp accounting/work_table.cpp
           sequencer/sequencer.cpp sequencer/task_arbiter.cpp sequencer/task_board.cpp
           device/device.cpp device/module_list.cpp device/sim_context.cpp device/statistics.cpp device/unit_table.cpp vector/kernel_cost.cpp vector/tile_cost.cpp vector/kernel_unit.cpp vector/kernel_streams.cpp ${units_source}

@@ -44,6 +44,31 @@ class Pricer {
         return std::move(prices_);
     }
 
+    /// How the static power of components is split among the engines and the device.
+    std::vector<traces::StaticPart> parts() const {
+        std::vector<traces::StaticPart> result;
+        const double idle = value("clock", "static.idle"), gated = value("clock", "static.gated");
+        const auto part = [&](Component component, int engine, double size, double peak_mw) {
+            const double leak = leakage(component, size), clock = idle * peak_mw;
+            result.push_back({component, engine, leak + clock, leak + gated * clock});
+        };
+        const proto::Interconnect& links = platform_.interconnect();
+        const double link_bytes = links.link_bytes_per_cycle(),
+                     system_bytes = links.system_link_bytes_per_cycle();
+        part(Component::dma, -1, platform_.system_dma().channels(), peak_dma(platform_.system_dma()));
+        part(Component::noc, -1, system_bytes, mw(system_bytes * noc_byte()));
+        for (size_t k = 0; k < engines_.size(); ++k) {
+            const auto engine = static_cast<int>(k);
+            const Blocks own = blocks_of(engines_[k]);
+            part(Component::array, engine, own.array_mm2, own.array_mw);
+            part(Component::vector, engine, own.vector_mm2, own.vector_mw);
+            part(Component::l1, engine, own.l1_bytes, own.l1_mw);
+            part(Component::dma, engine, own.dma_channels, own.dma_mw);
+            part(Component::noc, engine, link_bytes, mw(link_bytes * noc_byte()));
+        }
+        return result;
+    }
+
   private:
     const proto::EnergyEntry& entry(const std::string& component, const std::string& action) const {
         for (const proto::EnergyEntry& candidate : table_.entry()) {
@@ -186,7 +211,6 @@ class Pricer {
         prices_.statics.push_back(
             {component, leakage_mw + clock, leakage_mw + value("clock", "static.gated") * clock});
     }
-
     double logic_leakage(double mm2_at_16nm) const {
         const double shrink = table_.node_nm() / area_node_nm;
         return value("logic", "static.leak") * mm2_at_16nm * shrink * shrink;
@@ -247,36 +271,69 @@ class Pricer {
                   traces::dma_beat_group_bytes(dma.burst_bytes()));
     }
 
+    double leakage(Component component, double size) const {
+        switch (component) {
+            case Component::l1:
+            case Component::l2:
+                return sram_leakage(size);
+            case Component::noc:
+                return logic_leakage(size * link_byte_mm2);
+            case Component::dma:
+                return logic_leakage(size * dma_channel_mm2);
+            default:
+                return logic_leakage(size);
+        }
+    }
+
+    /// What one engine has of each component: its size (area, capacity, channels, width of its link) and its peak
+    /// dynamic power.
+    struct Blocks {
+        double array_mm2, array_mw, vector_mm2, vector_mw, l1_bytes, l1_mw, dma_channels, dma_mw;
+    };
+    Blocks blocks_of(const proto::Engine& engine) const {
+        const proto::SystolicArray& array = engine.array();
+        const proto::Vector& vector = engine.vector();
+        const double lanes = static_cast<double>(vector.cstl_count() + vector.vpu_count()) * vector.lanes();
+        return {pe_area(array) * array.count() * array.rows() * array.cols(),
+                peak_array(array),
+                lanes * lane_mm2,
+                mw(lanes * value("vector", "op.f32")),
+                static_cast<double>(engine.l1().size_bytes()),
+                peak_port(engine.l1()),
+                static_cast<double>(engine.dma().channels()),
+                peak_dma(engine.dma())};
+    }
+
     void add_statics() {
-        double array_mm2 = 0, array_peak = 0, vector_mm2 = 0, vector_peak = 0, l1_bytes = 0, l1_peak = 0;
-        double dma_channels = platform_.system_dma().channels(), dma_peak = peak_dma(platform_.system_dma());
+        Blocks all{};
+        all.dma_channels = platform_.system_dma().channels();
+        all.dma_mw = peak_dma(platform_.system_dma());
         for (const proto::Engine& engine : engines_) {
-            const proto::SystolicArray& array = engine.array();
-            array_mm2 += pe_area(array) * array.count() * array.rows() * array.cols();
-            array_peak += peak_array(array);
-            const proto::Vector& vector = engine.vector();
-            const double lanes =
-                static_cast<double>(vector.cstl_count() + vector.vpu_count()) * vector.lanes();
-            vector_mm2 += lanes * lane_mm2;
-            vector_peak += mw(lanes * value("vector", "op.f32"));
-            l1_bytes += static_cast<double>(engine.l1().size_bytes());
-            l1_peak += peak_port(engine.l1());
-            dma_channels += engine.dma().channels();
-            dma_peak += peak_dma(engine.dma());
+            const Blocks own = blocks_of(engine);
+            all.array_mm2 += own.array_mm2;
+            all.array_mw += own.array_mw;
+            all.vector_mm2 += own.vector_mm2;
+            all.vector_mw += own.vector_mw;
+            all.l1_bytes += own.l1_bytes;
+            all.l1_mw += own.l1_mw;
+            all.dma_channels += own.dma_channels;
+            all.dma_mw += own.dma_mw;
         }
         const auto engines = static_cast<double>(engines_.size());
         const double link_bytes = platform_.interconnect().system_link_bytes_per_cycle() +
                                   engines * platform_.interconnect().link_bytes_per_cycle();
         const double dispatches = engines / std::max(1u, platform_.sequencer().dispatch_cycles());
-        add_static(Component::array, logic_leakage(array_mm2), array_peak);
-        add_static(Component::vector, logic_leakage(vector_mm2), vector_peak);
-        add_static(Component::l1, sram_leakage(l1_bytes), l1_peak);
-        add_static(Component::l2, sram_leakage(static_cast<double>(platform_.l2().size_bytes())),
-                   peak_port(platform_.l2()));
-        add_static(Component::noc, logic_leakage(link_bytes * link_byte_mm2), mw(link_bytes * noc_byte()));
-        add_static(Component::dma, logic_leakage(dma_channels * dma_channel_mm2), dma_peak);
-        add_static(Component::ctrl, logic_leakage(engines * sequencer_mm2),
-                   mw(dispatches * value("ctrl", "instr")));
+        const auto l2_bytes = static_cast<double>(platform_.l2().size_bytes());
+        const auto add = [this](Component component, double size, double peak_mw) {
+            add_static(component, leakage(component, size), peak_mw);
+        };
+        add(Component::array, all.array_mm2, all.array_mw);
+        add(Component::vector, all.vector_mm2, all.vector_mw);
+        add(Component::l1, all.l1_bytes, all.l1_mw);
+        add(Component::l2, l2_bytes, peak_port(platform_.l2()));
+        add(Component::noc, link_bytes, mw(link_bytes * noc_byte()));
+        add(Component::dma, all.dma_channels, all.dma_mw);
+        add(Component::ctrl, engines * sequencer_mm2, mw(dispatches * value("ctrl", "instr")));
     }
 
     const Platform& platform_;
@@ -340,6 +397,27 @@ traces::EnergyPrices energy_prices(const Platform& platform, const proto::Energy
 
 traces::EnergyPrices energy_prices(const Platform& platform) {
     return energy_prices(platform, find_energy_table(platform.energy().table()));
+}
+
+std::vector<traces::EnergyCorner> energy_corners(const Platform& platform) {
+    const proto::EnergyTable table = find_energy_table(platform.energy().table());
+    std::vector<traces::EnergyCorner> corners;
+    for (const auto corner : {proto::Energy::low, proto::Energy::high}) {
+        Platform at = platform;
+        at.mutable_energy()->set_corner(corner);
+        traces::EnergyPrices prices = energy_prices(at, table);
+        traces::EnergyCorner& result = corners.emplace_back();
+        result.name = prices.corner;
+        for (const traces::ActionPrice& price : prices.actions) result.actions_pj.push_back(price.energy_pj);
+        result.statics = std::move(prices.statics);
+        result.dram_background_mw = prices.dram_background_mw;
+        result.phy_static_mw = prices.phy_static_mw;
+    }
+    return corners;
+}
+
+std::vector<traces::StaticPart> energy_parts(const Platform& platform) {
+    return Pricer(platform, find_energy_table(platform.energy().table())).parts();
 }
 
 }  // namespace kpu::platforms

@@ -72,6 +72,10 @@ proto::EnergyTable energy_table(const Platform& platform);
 traces::EnergyPrices energy_prices(const Platform& platform);
 /// The same from a table that was read already; the platform's corner, node, voltage and temperature apply.
 traces::EnergyPrices energy_prices(const Platform& platform, const proto::EnergyTable& table);
+/// What the same actions cost at the low and the high corner of the platform's table.
+std::vector<traces::EnergyCorner> energy_corners(const Platform& platform);
+/// How their static power is split among engines and the device.
+std::vector<traces::StaticPart> energy_parts(const Platform& platform);
 
 /// Energy of the commands of one DRAM channel and its standby power, from the device's supply currents.
 struct DramEnergy {

@@ -153,7 +153,10 @@ struct Simulation::Impl {
     }
 
     const traces::EnergyPrices& energy_prices() {
-        if (!prices) prices = platforms::energy_prices(*platform);
+        if (prices) return *prices;
+        prices = platforms::energy_prices(*platform);
+        if (options.bin_ns > 0) prices->trace_bin_ns = options.bin_ns;
+        traces::check_bin(prices->trace_bin_ns, platforms::core_clock(*platform));
         return *prices;
     }
 
@@ -478,7 +481,9 @@ traces::RunInfo Simulation::run_info() {
         info.platform = impl_->platform->name();
         info.core_hz = platforms::core_clock(*impl_->platform).hz();
         info.prices = energy_prices();
-        info.bin_ns = impl_->platform->energy().trace_bin_ns();
+        if (info.prices.not_modelled.empty())
+            info.prices.corners = platforms::energy_corners(*impl_->platform);
+        info.bin_ns = info.prices.trace_bin_ns;
         const proto::Ddr& ddr = impl_->platform->ddr();
         if (ddr.fidelity() == "burst")
             info.dram_posted_bytes = uint64_t{ddr.channels()} * ddr.controller().write_queue() *

@@ -43,6 +43,7 @@ struct SimulationOptions {
         UINT64_MAX;                ///< functional mode: statements of invocations that one kernel may execute
     bool sheds_text = false;       ///< nobody else needs the module: what is bound of it goes
     bool record_events = false;    ///< keep the event stream for traces
+    double bin_ns = 0;             ///< width of the bins of power and bandwidth; 0: the platform's
     bool record_accesses = false;  ///< in it also every request to a memory, for the memory trace
     /// Gets the event stream as it comes instead of it being kept: records of one unit in order of time, the
     /// last ones when the run is ended (stats()). It must outlive the simulation.

@@ -14,13 +14,13 @@ constexpr size_t static_row = component_count, total_row = component_count + 1;
 
 }  // namespace
 
-BinnedSignals::BinnedSignals(const RunInfo& info, const Events& events) : end(info.end_ps) {
-    const PowerBins bins = power_trace(info, events, info.bin_ps(), max_bins).bins;
-    width = bins.width();
-    count = bins.count();
+BinnedSignals::BinnedSignals(const RunInfo& info, const Events& events, bool units) : end(info.end_ps) {
+    const PowerTrace trace = power_trace(info, events, info.bin_ps(), {units, false}, max_bins);
+    width = trace.width;
+    count = trace.count;
     bin_bandwidth(info, events);
     bin_dram(info, events);
-    bin_power(bins);
+    bin_power(trace);
 }
 
 std::string BinnedSignals::power_name(size_t row) {
@@ -74,15 +74,26 @@ void BinnedSignals::bin_dram(const RunInfo& info, const Events& events) {
     for (auto& row : dram) to_gbps(row);
 }
 
-void BinnedSignals::bin_power(const PowerBins& bins) {
+void BinnedSignals::bin_power(const PowerTrace& trace) {
     for (auto& row : power) row.resize(count);
     for (size_t bin = 0; bin < count; ++bin) {
-        PowerBins::Row row = bins.row(bin);
-        row[static_cast<size_t>(Component::dram)] += row[PowerBins::dram_background];
-        row[static_cast<size_t>(Component::phy)] += row[PowerBins::phy_static];
-        for (size_t c = 0; c < component_count; ++c) power[c][bin] = bins.watts(bin, row[c]);
-        power[static_row][bin] = bins.watts(bin, row[PowerBins::statics]);
-        power[total_row][bin] = bins.watts(bin, bins.total(bin));
+        Yoctojoules statics = 0;
+        for (size_t c = 0; c < component_count; ++c) {
+            const EnergyColumn& column = trace.components[c];
+            const auto component = static_cast<Component>(c);
+            const bool whole = component == Component::dram || component == Component::phy;
+            power[c][bin] = trace.watts(bin, whole ? column.of(bin) : column.dynamic[bin]);
+            if (!whole) statics += column.statics[bin];
+        }
+        power[static_row][bin] = trace.watts(bin, statics);
+        power[total_row][bin] = trace.watts(bin, trace.total(bin));
+    }
+    for (size_t u = 0; u + 1 < trace.units.size(); ++u) {
+        for (const bool is_static : {false, true}) {
+            const auto& energies = is_static ? trace.units[u].statics : trace.units[u].dynamic;
+            std::vector<double>& watts = unit_power[is_static ? 1 : 0].emplace_back();
+            for (size_t bin = 0; bin < count; ++bin) watts.push_back(trace.watts(bin, energies[bin]));
+        }
     }
 }
 

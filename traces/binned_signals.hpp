@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "traces/events.hpp"
-#include "traces/ledger.hpp"
+#include "traces/power_trace.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -23,7 +23,10 @@ struct BinnedSignals {
     /// W: by Component (dram with its background, phy with its static power), then static, then total
     std::array<std::vector<double>, component_count + 2> power;
 
-    BinnedSignals(const RunInfo& info, const Events& events);
+    /// W, dynamic and static, by unit; empty unless asked for.
+    std::array<std::vector<std::vector<double>>, 2> unit_power;
+
+    BinnedSignals(const RunInfo& info, const Events& events, bool units = false);
     Picoseconds start(size_t bin) const { return bin * width; }
     /// Name of a row of `power`: power.array, ..., power.static, power.total.
     static std::string power_name(size_t row);
@@ -31,7 +34,7 @@ struct BinnedSignals {
   private:
     void bin_bandwidth(const RunInfo& info, const Events& events);
     void bin_dram(const RunInfo& info, const Events& events);
-    void bin_power(const PowerBins& bins);
+    void bin_power(const PowerTrace& trace);
     void to_gbps(std::vector<double>& bytes) const;
 };
 

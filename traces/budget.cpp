@@ -7,6 +7,7 @@
 
 #include "base/diagnostics.hpp"
 #include "base/text.hpp"
+#include "traces/corners.hpp"
 #include "traces/csv_table.hpp"
 
 namespace kpu::traces {
@@ -108,7 +109,7 @@ Verdict judge_cycles(const StatSet& stats, const std::vector<OpRow>& ops, const 
     return verdict;
 }
 
-Verdict judge_power(const StatSet& stats, double budget_w, double tolerance) {
+Verdict judge_power(const StatSet& stats, double budget_w, double tolerance, const EnergyPrices& prices) {
     const double average = stats.real("power.average_w");
     Verdict verdict;
     verdict.name = "power budget";
@@ -116,6 +117,10 @@ Verdict judge_power(const StatSet& stats, double budget_w, double tolerance) {
     verdict.text =
         fmt::format("power: {:.4g} W average, budget {:g} W + {:g} %; peak {:.4g} W over {:g} us\n", average,
                     budget_w, 100 * tolerance, stats.real("power.peak_w"), stats.real("power.bin_us"));
+    const auto band = energy_band(stats, prices);
+    if (band && band->holds(budget_w * (1 + tolerance)))
+        verdict.text += fmt::format("  near: the energy table's low to high corner is {:.4g} W to {:.4g} W\n",
+                                    band->low_w, band->high_w);
     return verdict;
 }
 

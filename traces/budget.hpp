@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "traces/ledger.hpp"
 #include "traces/run_reader.hpp"
 
 namespace kpu::traces {
@@ -24,8 +25,9 @@ void check_baseline(const RunResults& baseline);
 Verdict judge_cycles(const StatSet& stats, const std::vector<OpRow>& ops, const RunResults& baseline,
                      double tolerance);
 
-/// power.average_w against a budget: more than (1 + tolerance) times as much fails. The peak is stated.
-Verdict judge_power(const StatSet& stats, double budget_w, double tolerance);
+/// power.average_w against a budget: more than (1 + tolerance) times as much fails. The peak is stated, and, where the
+/// budget lies between the corners of the energy table, that the verdict depends on them.
+Verdict judge_power(const StatSet& stats, double budget_w, double tolerance, const EnergyPrices& prices);
 
 /// Charged cycles and energy of each operation against its estimates, in both directions; and the whole
 /// program's against `total_cycles` and `total_energy_pj`. An estimate of 0 is none.

@@ -81,7 +81,7 @@ enum class EventKind : uint8_t {
     flow,     ///< token: task = consumer, value = producer task, cause = 1: of an earlier iteration
     op,       ///< task belongs to operation `op`: not written; op is in every record
     energy,   ///< value = count of action `unit` (an ActionId), spread over `duration()` core cycles from
-              ///< time_ps
+              ///< time_ps; burner() is the unit that burns it
     active,   ///< component `unit` (a Component) does something for `duration()` core cycles from time_ps
     work,     ///< what task does: value = index into RunInfo::works; at its end
     access,   ///< a request of `unit` comes to a memory: value = its address (isa/bus_address.hpp), cause = 0
@@ -114,11 +114,18 @@ struct Event {
     uint32_t op = 0;  ///< operation index
     uint16_t unit = no_unit;
     EventKind kind = EventKind::cause;
-    uint8_t cause = 0;  ///< Cause or CounterId
-    uint32_t reserved =
-        0;  ///< energy, active: high half of duration; issue, ready, access: see there; else 0
-    /// Core cycles of an energy or active record.
-    Cycles duration() const { return static_cast<Cycles>(reserved) << 32 | task; }
+    uint8_t cause = 0;      ///< Cause or CounterId
+    uint32_t reserved = 0;  ///< energy, active: see set_duration(); issue, ready, access: see there; else 0
+    /// Core cycles of an energy or active record: below 2^48.
+    Cycles duration() const { return static_cast<Cycles>(reserved & 0xffff) << 32 | task; }
+    /// The unit that an energy record's energy goes to; no_unit: not known.
+    uint16_t burner() const { return static_cast<uint16_t>((reserved >> 16) - 1); }
+    /// Low half of the duration in `task`, the next 16 bits in `reserved`, above them 1 + the unit, 0: none.
+    void set_duration(Cycles cycles, uint16_t burnt_by) {
+        task = static_cast<uint32_t>(cycles);
+        reserved = static_cast<uint32_t>(cycles >> 32 & 0xffff) |
+                   static_cast<uint32_t>(uint16_t(burnt_by + 1)) << 16;
+    }
 };
 static_assert(sizeof(Event) == 32);
 

@@ -16,7 +16,7 @@ namespace kpu::traces {
 namespace {
 
 constexpr std::string_view magic{"KPUEVNT\0", 8};
-constexpr uint32_t version = 2;
+constexpr uint32_t version = 3;
 constexpr size_t record_size = sizeof(Event);
 constexpr size_t header_size = 32;
 constexpr size_t trailer_size = 4;
@@ -61,6 +61,8 @@ const char* fault_of(const Event& event, const RunInfo& info, size_t events) {
     if (event.time_ps > time_limit) return "time out of range";
     const bool interval = event.kind == EventKind::energy || event.kind == EventKind::active;
     if (event.kind == EventKind::energy && event.unit >= info.prices.actions.size()) return "unknown action";
+    if (event.kind == EventKind::energy && event.burner() != no_unit && event.burner() >= info.units.size())
+        return "unknown unit";
     if (event.kind == EventKind::active && event.unit >= component_count) return "unknown component";
     if (interval &&
         event.duration() > info.clock().edges_before(time_limit) - info.clock().edges_before(event.time_ps)) {

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "traces/energy_amount.hpp"
 #include "traces/events.hpp"
 #include "traces/power_bins.hpp"
 #include "traces/stats.hpp"
@@ -37,6 +39,21 @@ struct StaticPower {
     double gated_mw = 0;  ///< clock gated: leakage + 3 % of the clock tree
 };
 
+/// What a part of the device has of its component's static power, mW: the weights by which that is split.
+struct StaticPart {
+    Component component;
+    int engine = -1;  ///< -1: of the device
+    double on_mw = 0, gated_mw = 0;
+};
+
+/// Prices of the same actions at another corner of the table.
+struct EnergyCorner {
+    std::string name;                ///< low, nominal or high
+    std::vector<double> actions_pj;  ///< as EnergyPrices::actions
+    std::vector<StaticPower> statics;
+    double dram_background_mw = 0, phy_static_mw = 0;
+};
+
 /// Everything the ledger needs; plain data so that traces do not depend on platforms.
 struct EnergyPrices {
     std::string table, corner;
@@ -46,7 +63,9 @@ struct EnergyPrices {
     Cycles idle_to_gate_cycles = 0;
     std::vector<ActionPrice> actions;  ///< ActionId = index
     std::vector<StaticPower> statics;  ///< rows of one component add up; a component without a row has none
+    std::vector<StaticPart> parts;     ///< of a component without any, all units have the same share
     double dram_background_mw = 0, phy_static_mw = 0;
+    std::vector<EnergyCorner> corners;  ///< low and high of the table: how wide its band is; empty: not known
     std::string not_modelled;  ///< why the device has no energy: it is outside of what the table describes
     ActionId find(Component component, const std::string& action) const;  ///< throws UserError naming the key
 };
@@ -71,18 +90,28 @@ struct EnergyCounts {
     uint64_t of_action(size_t action) const;
 };
 
-/// Energies, pJ. The total is dynamic + static, and equally the sum over components, the sum over actions +
-/// static, and the sum over operations + background.
+/// Energies, pJ: the doubles nearest to exact sums. The total is dynamic + static, and equally the sum over components,
+/// the sum over actions + static, and the sum over operations + background.
 struct EnergyTotals {
+    struct Exact {
+        std::array<Yoctojoules, component_count> dynamic_by_component{}, static_by_component{};
+        std::vector<Yoctojoules> by_op;
+        Yoctojoules dynamic = 0, statics = 0;
+        Yoctojoules total() const { return dynamic + statics; }
+    };
+    Exact exact;
     std::array<double, component_count> dynamic_by_component{}, static_by_component{};
     std::vector<double> by_action;  ///< dynamic
     std::vector<double> by_op;      ///< dynamic; the last one is the background's
     double dynamic = 0, statics = 0;
-    double total() const { return dynamic + statics; }
+    double total() const { return pj_of(exact.total()); }
 };
 /// The one place where counts and residencies become energy: E = sum N e + sum P t. Static energy of dram is
 /// its background power, of phy its static power, each over the whole run (energy.md section 2.1).
 EnergyTotals price(const EnergyCounts& counts, const EnergyPrices& prices);
+
+/// Units, and how many of the actions they did.
+using Burners = std::vector<std::pair<uint16_t, uint64_t>>;
 
 /// Counts actions. Integers are the truth; energy is derived in one place. Every add carries its interval so
 /// that the power trace can spread it, and its operation so that sums over operations close.
@@ -96,12 +125,15 @@ class EnergyLedger {
     const EnergyPrices& prices() const;
     /// count actions spread evenly over core cycles [from, to); to == from books at `from`. `op` is an
     /// operation index or background_op.
-    void add(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op);
+    /// `burners` sum to `count`: records say which units it is of, none: it is not known.
+    void add(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op,
+             const Burners& burners = {});
     /// The component does something over [from, to): it is ON then and for idle_to_gate_cycles more; GATED
     /// otherwise if the platform gates clocks, else always ON. Intervals may overlap and come in any order.
     void active(Component component, Cycles from, Cycles to);
     /// Both: the action keeps its component active over [from, to), for a cycle at least.
-    void book(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op);
+    void book(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op,
+              const Burners& burners = {});
     /// Closes the ledger at the end of the run (core cycle, cut-off for residencies): statistics energy.*,
     /// power.*.
     void finish(Cycles end, StatSet& stats);
@@ -114,7 +146,7 @@ class EnergyLedger {
     double background_pj() const;     ///< work of no operation, static included
     const EnergyCounts& counts() const;
     const EnergyTotals& totals() const;
-    const PowerBins& bins() const;  ///< 1 us, doubled while there are more than 100,000
+    const PowerBins& bins() const;  ///< of prices.trace_bin_ns, doubled while there are more than 100,000
 
     struct Row {
         std::string component, action, per;
@@ -129,16 +161,5 @@ class EnergyLedger {
     struct State;
     std::unique_ptr<State> state_;
 };
-
-/// The power over time of a recording, from its energy and active records, in bins of `width_ps` (doubled
-/// while there are more than max_bins).
-struct PowerTrace {
-    PowerBins bins;
-    std::vector<uint32_t>
-        op;  ///< per bin: the operation with most dynamic energy in it, background_op if none
-};
-struct RunInfo;
-PowerTrace power_trace(const RunInfo& info, const Events& events, Picoseconds width_ps,
-                       size_t max_bins = 1'000'000);
 
 }  // namespace kpu::traces

@@ -1,6 +1,7 @@
 #include "traces/power_bins.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/diagnostics.hpp"
@@ -12,6 +13,8 @@ std::string_view name_of(Component component) {
                                                                   "dma",   "ctrl",   "dram", "phy"};
     return names.at(static_cast<size_t>(component));
 }
+
+Picoseconds ps_of_ns(double ns) { return static_cast<Picoseconds>(std::max(1.0, std::round(ns * 1000))); }
 
 PowerBins::PowerBins(Picoseconds width_ps, size_t max_bins) : width_(width_ps), max_bins_(max_bins) {
     if (width_ps == 0 || max_bins < 2) throw InternalError("power bins need a width and room for two");

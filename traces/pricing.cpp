@@ -1,17 +1,16 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "base/diagnostics.hpp"
+#include "traces/component_states.hpp"
 #include "traces/ledger.hpp"
 
 namespace kpu::traces {
 
 namespace {
-
-constexpr double pj_per_mw_ps = 1e-3;
 
 std::string key_of(const ActionPrice& price) {
     return fmt::format("{}.{}", name_of(price.component), price.action);
@@ -55,6 +54,10 @@ void check(const EnergyPrices& prices) {
         check_amount(power.on_mw, fmt::format("{}.static.on", name_of(power.component)));
         check_amount(power.gated_mw, fmt::format("{}.static.gated", name_of(power.component)));
     }
+    for (const StaticPart& part : prices.parts) {
+        check_amount(part.on_mw, fmt::format("{}.static.on", name_of(part.component)));
+        check_amount(part.gated_mw, fmt::format("{}.static.gated", name_of(part.component)));
+    }
     check_amount(prices.dram_background_mw, "dram.static.background");
     check_amount(prices.phy_static_mw, "phy.static");
     check_amount(prices.trace_bin_ns, "trace_bin_ns");
@@ -75,29 +78,31 @@ uint64_t EnergyCounts::of_action(size_t action) const {
 
 EnergyTotals price(const EnergyCounts& counts, const EnergyPrices& prices) {
     EnergyTotals totals;
+    EnergyTotals::Exact& exact = totals.exact;
     totals.by_action.resize(counts.actions);
-    totals.by_op.resize(counts.op_rows());
+    exact.by_op.resize(std::max<size_t>(1, counts.op_rows()));
     for (size_t action = 0; action < counts.actions; ++action) {
-        const double energy_pj = prices.actions[action].energy_pj;
-        totals.by_action[action] = static_cast<double>(counts.of_action(action)) * energy_pj;
-        totals.dynamic += totals.by_action[action];
-        totals.dynamic_by_component[static_cast<size_t>(prices.actions[action].component)] +=
-            totals.by_action[action];
-        for (size_t op = 0; op < totals.by_op.size(); ++op) {
-            totals.by_op[op] += static_cast<double>(counts.by_op[op * counts.actions + action]) * energy_pj;
-        }
+        const Yoctojoules price = yj_of_pj(prices.actions[action].energy_pj);
+        const Yoctojoules energy = counts.of_action(action) * price;
+        totals.by_action[action] = pj_of(energy);
+        exact.dynamic += energy;
+        exact.dynamic_by_component[static_cast<size_t>(prices.actions[action].component)] += energy;
+        if (energy == 0) continue;
+        for (size_t op = 0; op < counts.op_rows(); ++op)
+            exact.by_op[op] += counts.by_op[op * counts.actions + action] * price;
     }
-    auto& statics = totals.static_by_component;
-    for (const StaticPower& power : prices.statics) {
-        const auto& time = counts.residency[static_cast<size_t>(power.component)];
-        statics[static_cast<size_t>(power.component)] +=
-            (power.on_mw * static_cast<double>(time.on) + power.gated_mw * static_cast<double>(time.gated)) *
-            pj_per_mw_ps;
+    const std::vector<ComponentRates> rates = component_rates(prices);
+    for (size_t c = 0; c < component_count; ++c) {
+        const auto& time = counts.residency[c];
+        exact.static_by_component[c] =
+            rates[c].on * time.on + rates[c].gated * time.gated + rates[c].always * counts.end_ps;
+        exact.statics += exact.static_by_component[c];
+        totals.dynamic_by_component[c] = pj_of(exact.dynamic_by_component[c]);
+        totals.static_by_component[c] = pj_of(exact.static_by_component[c]);
     }
-    const double run_ps = static_cast<double>(counts.end_ps);
-    statics[static_cast<size_t>(Component::dram)] += prices.dram_background_mw * run_ps * pj_per_mw_ps;
-    statics[static_cast<size_t>(Component::phy)] += prices.phy_static_mw * run_ps * pj_per_mw_ps;
-    totals.statics = std::accumulate(statics.begin(), statics.end(), 0.0);
+    for (const Yoctojoules energy : exact.by_op) totals.by_op.push_back(pj_of(energy));
+    totals.dynamic = pj_of(exact.dynamic);
+    totals.statics = pj_of(exact.statics);
     return totals;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "base/text_lines.hpp"
+#include "traces/corners.hpp"
 
 namespace kpu::traces {
 
@@ -174,6 +175,10 @@ class Report : private TextLines {
         line("  table {}, {} corner, {} nm, {:g} V, {:g} C: absolute values hold to about a factor of 2",
              info_.prices.table, info_.prices.corner, info_.prices.node_nm, info_.prices.vdd,
              info_.prices.temp_c);
+        if (const auto band = energy_band(stats_, info_.prices)) {
+            line("  its low to high corner: {} to {}, {:.3g} W to {:.3g} W average",
+                 energy_text(band->low_uj), energy_text(band->high_uj), band->low_w, band->high_w);
+        }
     }
 
     /// "  array       576": cycles that the resource takes at least, also where they overlap with other operations.

@@ -4,12 +4,12 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/diagnostics.hpp"
 #include "base/json.hpp"
 #include "isa/opcodes.hpp"
+#include "traces/corners.hpp"
 #include "traces/task_names.hpp"
 
 namespace kpu::traces {
@@ -27,6 +27,18 @@ T in_range(const json& value, double low, double high, const char* what) {
     return value.get<T>();
 }
 
+/// Of the static powers the components are those of the prices.
+json to_json_value(const EnergyCorner& corner) {
+    json statics = json::array();
+    for (const StaticPower& power : corner.statics)
+        statics.push_back({static_cast<int>(power.component), power.on_mw, power.gated_mw});
+    return {{"name", corner.name},
+            {"actions_pj", corner.actions_pj},
+            {"statics", statics},
+            {"dram_background_mw", corner.dram_background_mw},
+            {"phy_static_mw", corner.phy_static_mw}};
+}
+
 json to_json_value(const EnergyPrices& prices) {
     json out{{"table", prices.table},
              {"corner", prices.corner},
@@ -40,7 +52,11 @@ json to_json_value(const EnergyPrices& prices) {
              {"dram_background_mw", prices.dram_background_mw},
              {"phy_static_mw", prices.phy_static_mw},
              {"actions", json::array()},
-             {"statics", json::array()}};
+             {"statics", json::array()},
+             {"parts", json::array()}};
+    for (const StaticPart& part : prices.parts)
+        out["parts"].push_back({static_cast<int>(part.component), part.engine, part.on_mw, part.gated_mw});
+    for (const EnergyCorner& corner : prices.corners) out["corners"].push_back(to_json_value(corner));
     if (!prices.not_modelled.empty()) out["not_modelled"] = prices.not_modelled;
     for (const ActionPrice& price : prices.actions) {
         out["actions"].push_back({{"component", static_cast<int>(price.component)},
@@ -59,6 +75,19 @@ json to_json_value(const EnergyPrices& prices) {
 
 Component component_from(const json& value) {
     return static_cast<Component>(in_range<int>(value, 0, component_count - 1, "component"));
+}
+
+EnergyCorner corner_from(const json& in, size_t actions) {
+    EnergyCorner corner;
+    in.at("name").get_to(corner.name);
+    in.at("actions_pj").get_to(corner.actions_pj);
+    if (corner.actions_pj.size() != actions) throw UserError("`actions_pj` of a corner has another length");
+    for (const json& row : in.at("statics"))
+        corner.statics.push_back(
+            {component_from(row.at(0)), row.at(1).get<double>(), row.at(2).get<double>()});
+    in.at("dram_background_mw").get_to(corner.dram_background_mw);
+    in.at("phy_static_mw").get_to(corner.phy_static_mw);
+    return corner;
 }
 
 EnergyPrices prices_from(const json& in) {
@@ -83,6 +112,16 @@ EnergyPrices prices_from(const json& in) {
     for (const json& row : in.at("statics")) {
         prices.statics.push_back({component_from(row.at("component")), row.at("on_mw").get<double>(),
                                   row.at("gated_mw").get<double>()});
+    }
+    for (const json& row : in.at("parts")) {
+        prices.parts.push_back({component_from(row.at(0)), in_range<int>(row.at(1), -1, 65535, "engine"),
+                                row.at(2).get<double>(), row.at(3).get<double>()});
+    }
+    if (in.contains("corners")) {
+        for (const json& corner : in.at("corners")) {
+            prices.corners.push_back(corner_from(corner, prices.actions.size()));
+            check(at_corner(prices, prices.corners.back()));
+        }
     }
     check(prices);
     return prices;
@@ -239,8 +278,16 @@ bool TraceView::shows(const std::string& unit) const {
            });
 }
 
-Picoseconds RunInfo::bin_ps() const {
-    return static_cast<Picoseconds>(std::max(1.0, std::round(std::min(bin_ns, max_bin_ns) * 1000)));
+Picoseconds RunInfo::bin_ps() const { return ps_of_ns(std::min(bin_ns, max_bin_ns)); }
+
+void check_bin(double ns, const Clock& core) {
+    const double cycle_ns = 1e9 / static_cast<double>(core.hz());
+    if (ns >= cycle_ns * (1 - 1e-12) && ns <= max_bin_ns) return;
+    throw UserError(
+        fmt::format("bins of power of {:g} ns: a core cycle takes {:g} ns, and {:g} ns are the most. Fix: "
+                    "give a width from {:g} "
+                    "to {:g} ns.",
+                    ns, cycle_ns, max_bin_ns, cycle_ns, max_bin_ns));
 }
 
 std::string_view RunInfo::op_name(uint32_t op) const {

@@ -66,6 +66,9 @@ struct RunInfo {
     std::string_view op_name(uint32_t op) const;
 };
 
+/// Throws UserError for bins that are shorter than a cycle of the core.
+void check_bin(double ns, const Clock& core);
+
 /// Operations and statements of a program, with their source positions; the caller fills in the rest.
 RunInfo describe(const BoundProgram& program);
 

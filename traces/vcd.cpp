@@ -2,7 +2,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <optional>
 
 #include "traces/binned_signals.hpp"
 #include "traces/formats.hpp"
@@ -27,7 +26,7 @@ struct UnitSignals {
     std::array<int64_t, 2> counter_shown{};
     uint8_t cause_now = static_cast<uint8_t>(Cause::idle_no_work), cause_shown = cause_now;
     uint32_t task_now = no_task, task_shown = no_task;  ///< statement index
-    std::optional<size_t> bandwidth;                    ///< index of its binned signal
+    std::vector<size_t> binned;                         ///< indices of its binned signals
     bool touched = false;
 };
 
@@ -62,7 +61,7 @@ class VcdWriter {
         : info_(info),
           events_(events),
           output_(output),
-          bins_(info, events),
+          bins_(info, events, info.prices.not_modelled.empty()),
           width_(bins_.width),
           bin_count_(bins_.count) {
         for (const RunInfo::Statement& statement : info.statements)
@@ -119,9 +118,14 @@ class VcdWriter {
             for (size_t c = 0; c < 2; ++c) {
                 if (has_counter[i][c]) unit.counters[c] = code_of(next++);
             }
-            if (!has_bytes[i]) continue;
-            unit.bandwidth = binned_.size();
-            binned_.push_back({"bandwidth_gbps", code_of(next++), &bins_.bandwidth[i]});
+            const auto binned = [&](const char* name, const std::vector<double>& values) {
+                unit.binned.push_back(binned_.size());
+                binned_.push_back({name, code_of(next++), &values});
+            };
+            if (has_bytes[i]) binned("bandwidth_gbps", bins_.bandwidth[i]);
+            if (bins_.unit_power[0].empty() || info_.units[i].kind == UnitKind::device) continue;
+            binned("power_dynamic_w", bins_.unit_power[0][i]);
+            binned("power_static_w", bins_.unit_power[1][i]);
         }
         first_device_ = binned_.size();
         if (info_.dram_burst_bytes > 0) {
@@ -153,10 +157,8 @@ class VcdWriter {
                                   c == 0 ? "queue_depth" : "tokens_in_flight");
                 }
             }
-            if (unit.bandwidth) {
-                output_.print("$var real 64 {} {} $end\n", binned_[*unit.bandwidth].code,
-                              binned_[*unit.bandwidth].name);
-            }
+            for (const size_t index : unit.binned)
+                output_.print("$var real 64 {} {} $end\n", binned_[index].code, binned_[index].name);
             output_.print("$upscope $end\n");
         }
         for (size_t i = first_device_; i < binned_.size(); ++i) {

@@ -26,6 +26,7 @@ namespace kpu::traces {
 ///                       (name@tag), "-" if none (units that have tasks)
 ///   queue_depth, tokens_in_flight   reg 32 (units that count them)
 ///   bandwidth_gbps      real: 10^9 bytes per second, mean over each bin (units that count bytes)
+///   power_dynamic_w, power_static_w   real: what the unit burns, mean over each bin (not of the device)
 /// then dram.read_gbps and dram.write_gbps over all channels (from the dram read and write actions, if
 /// info.dram_burst_bytes is known), and power.<component>, power.static, power.total as reals in W, each
 /// value the mean of the bin that starts there; power.dram includes its background, power.phy its static
@@ -38,12 +39,23 @@ void write_vcd(const RunInfo& info, const Events& events, Output& output);
 /// `profile`: the task's @profile tag.
 void write_stalls_csv(const RunInfo& info, const Events& events, Output& output);
 
-/// Power over time, CSV: a comment line with table, corner, node, voltage, temperature, bin width and unit,
-/// then time_ns,dt_ns,array_w,...,dram_dyn_w,dram_bg_w,phy_w,static_w,total_w,op; one row per bin, mean power
-/// in W. The last bin may be shorter (dt_ns). sum(W dt) is the energy of the run. phy_w includes its static
-/// power, static_w is that of the other components. `op`: the operation with most dynamic energy in the bin.
-/// Above 1,000,000 bins the width doubles (bin_ns says which one was used).
-void write_power_csv(const RunInfo& info, const Events& events, Output& output);
+struct PowerCsvOptions {
+    std::string by = "component";  ///< component, engine, unit, op or corner
+    bool energy = false;           ///< picojoules, every digit, instead of watts
+};
+/// Power over time, CSV, a row for each bin; the last one may be shorter (dt_ns). Columns:
+///   component   time_ns,dt_ns,array_w,...,dram_dyn_w,dram_bg_w,phy_w,static_w,total_w,op: phy_w includes its static
+///               power, static_w is that of the other components
+///   engine      time_ns,dt_ns,e0_dynamic_w,e0_static_w,...,device_dynamic_w,device_static_w,total_w,op; `device` are
+///               the units of no engine
+///   unit        the same for the units that the view shows; total_w is of all
+///   corner      time_ns,dt_ns,low_w,high_w,total_w,op: the total at the corners of the energy table
+///   op          time_ns,dt_ns,op,power_w: a row for each operation with energy in the bin, and one of what is of none
+/// `op`: the operation with most dynamic energy in the bin. In pJ the names end in _pj, and what is a part of something
+/// sums to it exactly. Above 1,000,000 bins, with units
+/// above 6,000,000 numbers, the width doubles.
+void write_power_csv(const RunInfo& info, const Events& events, const PowerCsvOptions& options,
+                     Output& output);
 
 /// Energy by action, CSV: component,action,per,count,energy_per_action_pj,energy_pj,share.
 void write_energy_csv(const std::vector<EnergyLedger::Row>& rows, Output& output);

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "model/accounting/energy_places.hpp"
 #include "model/memory/ddr.hpp"
 #include "model/task/task_observer.hpp"
 #include "traces/ledger.hpp"
@@ -14,10 +18,12 @@ namespace kpu::model {
 class EnergyBooking : public TaskObserver {
   public:
     explicit EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {}
+    /// From now on records say which unit burns the energy.
+    void attach(std::unique_ptr<EnergyPlaces> places) { places_ = std::move(places); }
     void completed(const TaskCommand& command) override;
-    /// Work of no operation over the whole run, summed over the channels: refreshes, activates that are in no
+    /// Work of no operation over the whole run, by channel, each with its unit: refreshes, activates that are in no
     /// stream's result, time in power states.
-    void dram_background(const DramCounters& all, Cycles end);
+    void dram_background(const std::vector<std::pair<uint16_t, DramCounters>>& channels, Cycles end);
 
   private:
     /// Found in the table when it occurs first: a table need not price what never happens.
@@ -27,12 +33,18 @@ class EnergyBooking : public TaskObserver {
         std::optional<traces::ActionId> id{};
     };
 
-    void stream(const StreamUse& use, uint32_t op, bool mover);
+    void stream(const StreamUse& use, uint32_t op, bool mover, uint16_t unit);
     void side(const StreamSide& side, uint64_t accesses, bool read, const StreamResult& result, uint32_t op);
+    void dram(Action& access, uint64_t bursts, bool read, const StreamResult& result, uint32_t op);
+    void links(const StreamRequest& request, const StreamResult& result, uint32_t op);
     template <class Any>
-    void book(Any& action, uint64_t count, Cycles from, Cycles to, uint32_t op);
+    void book(Any& action, uint64_t count, Cycles from, Cycles to, uint32_t op,
+              const traces::Burners& burners);
+    const traces::Burners& all_of(uint16_t unit, uint64_t count);
 
     traces::EnergyLedger& ledger_;
+    std::unique_ptr<EnergyPlaces> places_;  ///< null: nobody records
+    traces::Burners one_;                   ///< of all_of(), kept for its memory
     Action instr_{traces::Component::ctrl, "instr"};
     Action l1_read_{traces::Component::l1, "read"}, l1_write_{traces::Component::l1, "write"};
     Action l2_read_{traces::Component::l2, "read"}, l2_write_{traces::Component::l2, "write"};

@@ -71,6 +71,8 @@ Device::Impl::Impl(const proto::Platform& p, const BoundProgram& bound, values::
          TaskObservers{accounting.get(), trace.get(), work.get(), energy.get(), kernels.get()})
         if (observer != nullptr) observers.push_back(observer);
     build();
+    if (options.sink != nullptr)
+        energy->attach(std::make_unique<EnergyPlaces>(units, interconnect->memory_system()));
     execution::ControlOptions control_options;
     control_options.max_active_tokens = platform.sequencer().max_active_tokens();
     control_options.num_engines = static_cast<uint32_t>(engines.size());

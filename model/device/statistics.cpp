@@ -102,14 +102,12 @@ void Device::Impl::array_statistics(traces::StatSet& stats) {
 
 void Device::Impl::resource_statistics(traces::StatSet& stats, std::vector<uint64_t>& busy) {
     size_t resource = 0;
-    DramCounters dram;
+    std::vector<std::pair<uint16_t, DramCounters>> channels;
     for (size_t u = 0; u + 1 < units.size(); ++u) {
         if (!carries_bytes(units[u].kind)) continue;
         const ResourceStats counted = interconnect->memory_system().stats(resource++, now_);
-        dram.refreshes += counted.dram.refreshes;
-        dram.activates += counted.dram.activates;
-        dram.charged_activates += counted.dram.charged_activates;
-        for (size_t s = 0; s < dram::rank_state_count; ++s) dram.rank_times[s] += counted.dram.rank_times[s];
+        if (level_of(units[u].kind) == Level::ddr)
+            channels.emplace_back(static_cast<uint16_t>(u), counted.dram);
         for (int c = 0; c < traces::unit_cause_count; ++c) {
             const auto cause = static_cast<Cause>(c);
             uint64_t cycles = 0;
@@ -120,7 +118,7 @@ void Device::Impl::resource_statistics(traces::StatSet& stats, std::vector<uint6
             stats.set(unit_key(units[u], cause), cycles, "cycle", traces::meaning_of(cause));
         }
     }
-    energy->dram_background(dram, now_);
+    energy->dram_background(channels, now_);
 }
 
 /// Busy time of each unit, given in core cycles, in cycles of the clock that it runs on and in time.

@@ -371,6 +371,7 @@ std::vector<RouteHop> MemorySystem::route(const StreamRequest& request) const {
 ResourceStats MemorySystem::stats(size_t resource, Cycles elapsed) const {
     return impl_->stats(resource, elapsed);
 }
+std::array<uint64_t, 2> MemorySystem::dram_bytes(size_t channel) const { return impl_->dram_bytes(channel); }
 void MemorySystem::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& ids) {
     impl_->trace_to(sink, ids);
 }

@@ -85,6 +85,8 @@ class MemorySystem {
     /// each beside being moved.
     std::vector<RouteHop> route(const StreamRequest& request) const;
     ResourceStats stats(size_t resource, Cycles elapsed) const;
+    /// Read and written by a channel so far: whole bursts.
+    std::array<uint64_t, 2> dram_bytes(size_t channel) const;
     /// Records changes of state of every resource; unit_ids parallel to resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
     /// Records every burst of the streams opened from now on, when it comes to a memory.

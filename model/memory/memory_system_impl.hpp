@@ -34,6 +34,10 @@ class MemorySystem::Impl {
     StreamState& state(Handle handle);
     void close(Handle handle, StreamResult& result);
     ResourceStats stats(size_t resource, Cycles elapsed) const;
+    std::array<uint64_t, 2> dram_bytes(size_t channel) const {
+        const DdrAccount& account = std::as_const(*dram_).account(channel);
+        return {account.bytes_read, account.bytes_written};
+    }
     void add_resources(Handle stream, std::vector<size_t>& indices);
     std::vector<RouteHop> route(const StreamRequest& request) const;
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);

@@ -1,13 +1,16 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <functional>
+
 #include "explain/explanation.hpp"
 #include "python/bindings/bindings.hpp"
 #include "runtime/compare/difference.hpp"
+#include "traces/corners.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
 #include "traces/intervals.hpp"
-#include "traces/ledger.hpp"
+#include "traces/power_trace.hpp"
 #include "traces/report.hpp"
 
 namespace kpu::bindings {
@@ -96,33 +99,112 @@ py::dict intervals(const Recording& recording) {
     return columns;
 }
 
-constexpr const char* power_columns[] = {"array", "vector",   "l1",      "l2",      "noc",        "dma",
-                                         "ctrl",  "dram_dyn", "phy_dyn", "dram_bg", "phy_static", "static"};
-static_assert(std::size(power_columns) == traces::PowerBins::columns);
+using traces::EnergyColumn;
+using traces::PowerTrace;
+
+py::array_t<double> doubles(size_t count, const std::function<double(size_t)>& value_of) {
+    py::array_t<double> values(static_cast<py::ssize_t>(count));
+    for (size_t bin = 0; bin < count; ++bin) values.mutable_at(static_cast<py::ssize_t>(bin)) = value_of(bin);
+    return values;
+}
+
+/// Mean power of each bin, W, dynamic and static; and the energies in yoctojoules, as Python's integers.
+py::tuple power_columns(const PowerTrace& trace, const EnergyColumn& column) {
+    py::list arrays, energies;
+    for (const auto* part : {&column.dynamic, &column.statics}) {
+        arrays.append(doubles(trace.count, [&](size_t bin) { return trace.watts(bin, (*part)[bin]); }));
+        py::list whole;
+        for (const traces::Yoctojoules energy : *part) {
+            constexpr uint64_t half = 1'000'000'000'000'000'000;
+            whole.append(py::int_(static_cast<uint64_t>(energy / half)) * py::int_(half) +
+                         py::int_(static_cast<uint64_t>(energy % half)));
+        }
+        energies.append(whole);
+    }
+    return py::make_tuple(arrays[0], arrays[1], energies[0], energies[1]);
+}
+
+/// The description of the run with bins of another width.
+traces::RunInfo with_bins(const Recording& recording, std::optional<double> bin_ns) {
+    traces::require_energy(recording.info.prices);
+    traces::RunInfo info = recording.info;
+    if (bin_ns) traces::check_bin(*bin_ns, info.clock());
+    info.bin_ns = bin_ns.value_or(info.bin_ns);
+    return info;
+}
 
 /// Bins of the power trace as columns: start and width in ns, mean power of each source in W.
 py::dict power(const Recording& recording, std::optional<double> bin_ns) {
-    traces::require_energy(recording.info.prices);
-    const double width_ns = bin_ns.value_or(recording.info.bin_ns);
-    traces::RunInfo info = recording.info;
-    info.bin_ns = width_ns;
-    const traces::PowerTrace trace = traces::power_trace(info, recording.events, info.bin_ps());
-    const size_t count = trace.bins.count();
+    const traces::RunInfo info = with_bins(recording, bin_ns);
+    const PowerTrace trace = traces::power_trace(info, recording.events, info.bin_ps());
     py::dict columns;
-    const auto column = [&](const char* name, auto value_of) {
-        py::array_t<double> values(static_cast<py::ssize_t>(count));
-        for (size_t bin = 0; bin < count; ++bin) values.mutable_at(bin) = value_of(bin);
-        columns[name] = values;
+    const auto column = [&](const std::string& name, const std::function<double(size_t)>& value_of) {
+        columns[py::str(name)] = doubles(trace.count, value_of);
     };
-    column("time_ns", [&](size_t bin) { return static_cast<double>(trace.bins.start(bin)) / 1000.0; });
-    column("dt_ns", [&](size_t bin) { return static_cast<double>(trace.bins.real_width(bin)) / 1000.0; });
-    for (size_t source = 0; source < traces::PowerBins::columns; ++source)
-        column(power_columns[source],
-               [&](size_t bin) { return trace.bins.watts(bin, trace.bins.row(bin)[source]); });
-    column("total", [&](size_t bin) { return trace.bins.watts(bin, trace.bins.total(bin)); });
+    column("time_ns", [&](size_t bin) { return static_cast<double>(trace.start(bin)) / 1000.0; });
+    column("dt_ns", [&](size_t bin) { return static_cast<double>(trace.real_width(bin)) / 1000.0; });
+    using traces::Component;
+    const auto of = [&](Component component) -> const EnergyColumn& {
+        return trace.components[static_cast<size_t>(component)];
+    };
+    const auto watts = [&](const std::string& name, const std::vector<traces::Yoctojoules>& energies) {
+        column(name, [&](size_t bin) { return trace.watts(bin, energies[bin]); });
+    };
+    for (size_t c = 0; c < static_cast<size_t>(Component::dram); ++c)
+        watts(std::string(traces::name_of(static_cast<Component>(c))), trace.components[c].dynamic);
+    watts("dram_dyn", of(Component::dram).dynamic);
+    watts("phy_dyn", of(Component::phy).dynamic);
+    watts("dram_bg", of(Component::dram).statics);
+    watts("phy_static", of(Component::phy).statics);
+    column("static", [&](size_t bin) {
+        traces::Yoctojoules sum = 0;
+        for (size_t c = 0; c < static_cast<size_t>(Component::dram); ++c)
+            sum += trace.components[c].statics[bin];
+        return trace.watts(bin, sum);
+    });
+    column("total", [&](size_t bin) { return trace.watts(bin, trace.total(bin)); });
     py::list ops;
-    for (size_t bin = 0; bin < count; ++bin) ops.append(recording.info.op_name(trace.op[bin]));
+    for (size_t bin = 0; bin < trace.count; ++bin) ops.append(recording.info.op_name(trace.op[bin]));
     columns["op"] = ops;
+    return columns;
+}
+
+/// By component, engine or unit: name -> (W dynamic, W static, yJ dynamic, yJ static), each by bin. By op: name -> (W, yJ).
+py::dict power_by(const Recording& recording, std::optional<double> bin_ns, const std::string& by) {
+    const traces::RunInfo info = with_bins(recording, bin_ns);
+    const PowerTrace trace = traces::power_trace(info, recording.events, info.bin_ps(),
+                                                 {by == "engine" || by == "unit", by == "op"});
+    py::dict columns;
+    const auto add = [&](const std::string& name, const EnergyColumn& column) {
+        columns[py::str(name)] = power_columns(trace, column);
+    };
+    if (by == "component") {
+        for (size_t c = 0; c < traces::component_count; ++c)
+            add(std::string(traces::name_of(static_cast<traces::Component>(c))), trace.components[c]);
+    } else if (by == "engine") {
+        for (const int engine : traces::engines_of(info))
+            add(engine < 0 ? "device" : "e" + std::to_string(engine), trace.engine(info, engine));
+    } else if (by == "unit") {
+        for (size_t u = 0; u < info.units.size(); ++u)
+            if (info.units[u].kind != UnitKind::device) add(info.units[u].name, trace.units[u]);
+    } else if (by == "corner") {
+        for (const traces::EnergyCorner& corner : info.prices.corners) {
+            traces::RunInfo at = info;
+            at.prices = traces::at_corner(info.prices, corner);
+            const PowerTrace other = traces::power_trace(at, recording.events, info.bin_ps());
+            EnergyColumn sum{std::vector<traces::Yoctojoules>(other.count),
+                             std::vector<traces::Yoctojoules>(other.count)};
+            for (const EnergyColumn& component : other.components) {
+                for (size_t bin = 0; bin < other.count; ++bin) {
+                    sum.dynamic[bin] += component.dynamic[bin];
+                    sum.statics[bin] += component.statics[bin];
+                }
+            }
+            add(corner.name, sum);
+        }
+    } else {
+        for (const auto& [name, column] : trace.by_op(info)) add(name, column);
+    }
     return columns;
 }
 
@@ -194,6 +276,7 @@ void bind_recording(py::module_& module) {
         .def("explain", &explain, arg("name"), Release())
         .def("explain_data", &explain_data, Release())
         .def("power", &power, arg("bin_ns"))
+        .def("power_by", &power_by, arg("bin_ns"), arg("by"))
         .def("accesses", [](const Recording& self) { return self.info.accesses; })
         .def(
             "write_events",

@@ -23,8 +23,19 @@ from kpusim.errors import (
 )
 from kpusim.kernels import Kernel, kernel
 from kpusim.platform import Parameter, Platform
+from kpusim.power import Power, PowerOf
 from kpusim.program import Program, compile, load
-from kpusim.results import Change, Events, Explanation, Hazard, Intervals, OpRow, Power, Stat, Stats, WhatIf
+from kpusim.results import (
+    Change,
+    Events,
+    Explanation,
+    Hazard,
+    Intervals,
+    OpRow,
+    Stat,
+    Stats,
+    WhatIf,
+)
 from kpusim.run import Difference, Run, diff
 from kpusim.running import simulate
 from kpusim.simulation import Simulation
@@ -54,6 +65,7 @@ __all__ = [
     "Parameter",
     "Platform",
     "Power",
+    "PowerOf",
     "Program",
     "Run",
     "Simulation",

@@ -119,9 +119,14 @@ def draw_power(run: Run, axes: Axes) -> None:
             continue
         axes.stairs(below + watts, edges, baseline=below, fill=True, label=source)
         below = below + watts
+    corners = power.by("corner")
+    if corners and below.any():
+        low, high = corners["low"].total, corners["high"].total
+        band = "low to high corner of the table"
+        axes.stairs(high, edges, baseline=low, fill=True, color="black", alpha=0.12, label=band)
     axes.set(xlabel="time, us", ylabel="power, W", title=title_of(run))
     if below.any():
-        axes.legend(fontsize="small")
+        axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def draw_ops(run: Run, axes: Axes) -> None:

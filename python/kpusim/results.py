@@ -16,10 +16,10 @@ from kpusim import _core
 from kpusim.arguments import number, path_text, plain_text, whole_number
 from kpusim.arrays import Array
 from kpusim.errors import ArgumentError, Place, UnknownNameError, UserError
+from kpusim.power import Power
 from kpusim.tables import OptionValue, given_options, trace_formats
 
 StrPath = str | os.PathLike[str]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Stat(NamedTuple):
@@ -345,10 +345,16 @@ class Events:
         return Intervals(self._recording)
 
     def power(self, bin_ns: float | None = None) -> Power:
-        """Power over time, in bins of another width than the platform's."""
+        """Power over time, in bins of another width than the platform's.
+
+        Raises
+        ------
+        UserError
+            For bins without width, or shorter than a core cycle.
+        """
         if bin_ns is not None and not number(bin_ns, "bin_ns") > 0:
             raise UserError(f"bins of {bin_ns} ns have no width. Fix: give a positive number.")
-        return Power(self._recording.power(bin_ns))
+        return Power(self._recording, bin_ns)
 
     def explain(self, name: str | None = None) -> Explanation:
         """Why the run took its cycles: of the whole run, of an operation or a task by its name.
@@ -427,53 +433,3 @@ class Events:
 def cycle_text(cycle: int | None) -> str:
     """A cycle of a window as the command takes it."""
     return "" if cycle is None else str(cycle)
-
-
-class Power:
-    """Mean power over time, by where it goes.
-
-    Attributes
-    ----------
-    time_ns, dt_ns : ndarray of float64, shape (n,)
-        Start and width of each bin; the last may be shorter.
-    watts : dict of ndarray, each (n,)
-        Mean power of each source: array, vector, l1, l2, noc, dma, ctrl, dram_dyn, dram_bg, phy_dyn,
-        phy_static, static.
-    total : ndarray, shape (n,)
-        Their sum, W.
-    op : list of str
-        Operation with most dynamic energy in each bin.
-    """
-
-    def __init__(self, columns: dict[str, FloatArray]) -> None:
-        rest = dict(columns)
-        self.time_ns = rest.pop("time_ns")
-        self.dt_ns = rest.pop("dt_ns")
-        self.total = rest.pop("total")
-        self.op: list[str] = list(rest.pop("op"))
-        self.watts: dict[str, FloatArray] = rest
-
-    @property
-    def energy_uj(self) -> float:
-        """Energy of the run: the sum of power times width, uJ."""
-        return float(self.total @ self.dt_ns) * 1e-3
-
-    @property
-    def average_w(self) -> float:
-        """Mean power, W; 0 for a run without time."""
-        time = float(self.dt_ns.sum())
-        return self.energy_uj * 1e3 / time if time else 0.0
-
-    @property
-    def peak_w(self) -> float:
-        """Largest mean power of a bin, W; 0 for a run without time."""
-        return float(self.total.max(initial=0.0))
-
-    def __len__(self) -> int:
-        """How many bins there are."""
-        return len(self.total)
-
-    def __repr__(self) -> str:
-        """Average, peak and energy."""
-        watts = f"average {self.average_w:.4g} W, peak {self.peak_w:.4g} W"
-        return f"Power({len(self)} bins, {watts}, {self.energy_uj:.4g} uJ)"

@@ -14,8 +14,9 @@ from kpusim.arguments import number, path_text, whole_number
 from kpusim.drawing import figure_of, page_of
 from kpusim.errors import Diagnostic, UserError
 from kpusim.frames import Table, frame_of
+from kpusim.power import Power
 from kpusim.progress import timeout_seconds
-from kpusim.results import Change, Events, Explanation, Hazard, OpRow, Power, Stats, WhatIf
+from kpusim.results import Change, Events, Explanation, Hazard, OpRow, Stats, WhatIf
 from kpusim.tables import OptionValue, trace_formats
 
 if TYPE_CHECKING:

@@ -21,17 +21,25 @@ void Budgets::add_to(CLI::App& command) {
                        "stats.json or folder of a run: exit 3 if this one takes more cycles");
     command.add_option("--power-budget", power_w_, "watts: exit 3 if the average power is higher")
         ->check(not_positive);
-    command.add_option(
-        "--tolerance", tolerance_text_,
-        "how much more --budgets, --expect-cycles and --power-budget allow (default 0%, of --budgets what "
-        "the file says)");
+    command
+        .add_option("--peak-power-budget", peak_texts_,
+                    "WATTS@TIME, e.g. 2.5W@1us: exit 3 if the mean power of any such window is higher; says "
+                    "when, and "
+                    "what took it; repeatable")
+        ->allow_extra_args(false);
+    command.add_option("--tolerance", tolerance_text_,
+                       "how much more --budgets, --expect-cycles, --power-budget and --peak-power-budget "
+                       "allow (default 0%, of --budgets what "
+                       "the file says)");
     command.add_option("--estimates", estimates_path_,
                        "CSV op,cycles[,energy_pj]: estimates for ops.csv, over those of the program");
     command.add_option("--check-estimates", check_estimates_text_,
                        "exit 3 if an estimate of cycles or energy is off by more, e.g. 10%");
 }
 
-bool Budgets::judges() const { return !file_path_.empty() || !expect_cycles_.empty() || power_w_ > 0; }
+bool Budgets::judges() const {
+    return !file_path_.empty() || !expect_cycles_.empty() || power_w_ > 0 || !peak_texts_.empty();
+}
 
 bool Budgets::empty() const {
     return !judges() && written_path_.empty() && estimates_path_.empty() && check_estimates_text_.empty();
@@ -41,13 +49,14 @@ void Budgets::prepare(const runtime::Simulation& simulation, runtime::Mode mode)
     if (!tolerance_text_.empty()) tolerance_ = parse_percent(tolerance_text_, "--tolerance");
     if (tolerance_ && !judges() && written_path_.empty())
         throw UserError(
-            "--tolerance has nothing to judge. Fix: give --budgets, --write-budgets, --expect-cycles or "
-            "--power-budget.");
+            "--tolerance has nothing to judge. Fix: give --budgets, --write-budgets, --expect-cycles, "
+            "--power-budget or --peak-power-budget.");
     if (empty()) return;
     if (mode == runtime::Mode::functional) {
         throw UserError(
             "--mode functional has neither cycles nor power. Fix: leave out --budgets, --write-budgets, "
-            "--expect-cycles, --power-budget, --estimates and --check-estimates, or use --mode timing.");
+            "--expect-cycles, --power-budget, --peak-power-budget, --estimates and --check-estimates, or use "
+            "--mode timing.");
     }
     const BoundProgram& program = simulation.program();
     std::vector<std::string_view> known;
@@ -55,8 +64,16 @@ void Budgets::prepare(const runtime::Simulation& simulation, runtime::Mode mode)
     if (!file_path_.empty()) file_ = traces::parse_budget_file(read_file(file_path_), file_path_, known);
     if (file_.needs_energy() && simulation.platform() != nullptr)
         traces::require_energy(platforms::energy_prices(*simulation.platform()));
-    if (power_w_ > 0 && simulation.platform() != nullptr)
-        traces::require_energy(platforms::energy_prices(*simulation.platform()));
+    for (const std::string& text : peak_texts_) peaks_.push_back(traces::parse_peak_budget(text));
+    if (simulation.platform() != nullptr) {
+        for (const traces::PeakBudget& peak : peaks_)
+            traces::check_bin(peak.window_ns, platforms::core_clock(*simulation.platform()));
+        if (power_w_ > 0 || !peaks_.empty()) {
+            prices_ = platforms::energy_prices(*simulation.platform());
+            traces::require_energy(prices_);
+            prices_.corners = platforms::energy_corners(*simulation.platform());
+        }
+    }
     if (!expect_cycles_.empty()) {
         baseline_ = traces::read_baseline(expect_cycles_);
         traces::check_baseline(*baseline_);
@@ -115,7 +132,8 @@ void Budgets::print_file_verdicts(const std::vector<traces::Verdict>& verdicts) 
 }
 
 std::vector<traces::Verdict> Budgets::judge(const traces::StatSet& stats,
-                                            const std::vector<traces::OpRow>& ops) const {
+                                            const std::vector<traces::OpRow>& ops,
+                                            const traces::Recording* recording) const {
     std::vector<traces::Verdict> verdicts;
     if (!file_path_.empty()) {
         verdicts = traces::judge_budgets(file_, stats, ops, tolerance_of_file());
@@ -127,7 +145,9 @@ std::vector<traces::Verdict> Budgets::judge(const traces::StatSet& stats,
     };
     const double tolerance = tolerance_.value_or(0);
     if (baseline_) say(traces::judge_cycles(stats, ops, *baseline_, tolerance));
-    if (power_w_ > 0) say(traces::judge_power(stats, power_w_, tolerance));
+    if (power_w_ > 0) say(traces::judge_power(stats, power_w_, tolerance, prices_));
+    for (const traces::PeakBudget& peak : peaks_)
+        say(traces::judge_peak(recording->info, recording->events, peak, tolerance));
     if (!check_estimates_text_.empty())
         say(traces::judge_estimates(stats, ops, total_cycles_, total_energy_pj_, estimate_tolerance_));
     return verdicts;

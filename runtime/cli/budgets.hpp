@@ -6,6 +6,8 @@
 
 #include "runtime/simulation.hpp"
 #include "traces/budget_file.hpp"
+#include "traces/event_file.hpp"
+#include "traces/peak_power.hpp"
 
 namespace CLI {
 class App;
@@ -25,9 +27,11 @@ class Budgets {
     /// Puts the estimates of a side file into the rows and the trace.
     void fill_in(std::vector<traces::OpRow>& ops) const;
     void fill_in(traces::RunInfo& info) const;
-    /// Prints the verdicts, and gives them.
-    std::vector<traces::Verdict> judge(const traces::StatSet& stats,
-                                       const std::vector<traces::OpRow>& ops) const;
+    /// Whether the run must be recorded, for judge().
+    bool need_events() const { return !peak_texts_.empty(); }
+    /// Prints the verdicts, and gives them. `recording` may be null unless need_events().
+    std::vector<traces::Verdict> judge(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops,
+                                       const traces::Recording* recording) const;
     /// The file to write budgets to; empty: none.
     const std::string& written() const { return written_path_; }
     /// Writes what the run took to it.
@@ -40,6 +44,9 @@ class Budgets {
 
     std::string file_path_, written_path_, expect_cycles_, tolerance_text_, estimates_path_,
         check_estimates_text_;
+    std::vector<std::string> peak_texts_;
+    std::vector<traces::PeakBudget> peaks_;
+    traces::EnergyPrices prices_;  ///< with their corners; of the two budgets above
     double power_w_ = 0, estimate_tolerance_ = 0;
     std::optional<double> tolerance_;  ///< as it was given
     traces::BudgetFile file_;

@@ -111,7 +111,8 @@ void explain(const ExplainOptions& options) {
     if (!options.html.empty() || options.json) {
         const explain::Explanation explanation(graph);
         if (!options.html.empty()) {
-            write_file(options.html, html_of(explanation, numbers_of(options.run)));
+            write_file(options.html,
+                       html_of(explanation, numbers_of(options.run), explain::page_power(recording)));
             print_err(fmt::format("{} is written: open it in a browser\n", options.html));
         }
         if (options.json) {

@@ -34,7 +34,10 @@ void export_traces(const ExportOptions& options) {
     for (const std::string& path : options.traces.paths()) Output::check(path);
     auto recording = traces::read_event_file(traces::event_file_of(options.events));
     if (options.traces.need_energy()) traces::require_energy(recording.info.prices);
-    if (options.bin_ns > 0) recording.info.bin_ns = options.bin_ns;
+    if (options.bin_ns > 0) {
+        traces::check_bin(options.bin_ns, recording.info.clock());
+        recording.info.bin_ns = options.bin_ns;
+    }
     options.traces.write(recording);
 }
 

@@ -40,6 +40,7 @@ struct RunOptions {
     bool strict = false, retarget = false, no_hazards = false, allow_hazards = false, force = false,
          json = false, quiet = false;
     uint64_t max_cycles = 0, max_steps = 0, seed = 0;
+    double bin_ns = 0;
     std::string out, events, hazards, junit;
     TracePaths traces;
     Budgets budgets;
@@ -73,11 +74,13 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
     if (options.max_cycles > 0) result.max_cycles = options.max_cycles;
     if (options.max_steps > 0) result.max_steps = options.max_steps;
     traces::check_window(options.traces.window);
-    result.record_events = options.wants_traces();
+    result.bin_ns = options.bin_ns;
+    result.record_events = options.wants_traces() || options.budgets.need_events();
     result.record_accesses = options.traces.need_accesses();
     if (result.record_events && result.mode == runtime::Mode::functional) {
         throw UserError(
-            "--mode functional has no time to trace. Fix: leave out --events, --vcd and the other traces.");
+            "--mode functional has no time to trace. Fix: leave out --events, --vcd, the other traces and "
+            "--peak-power-budget.");
     }
     result.oracle_stepper = options.stepper == "oracle";
     result.reference_values = options.values == "reference";
@@ -235,11 +238,11 @@ std::string path_inside(const std::string& folder, const std::string& path) {
 
 /// The budgets of a run that did not fail, and their report. Result: the exit code.
 int judge(const RunOptions& options, int code, runtime::Simulation& simulation,
-          const std::vector<traces::OpRow>& ops) {
+          const std::vector<traces::OpRow>& ops, const traces::Recording* recording) {
     using Outcome = TestCase::Outcome;
     std::vector<TestCase> cases = {{"run"}};
     if (code == exit_ok) {
-        for (traces::Verdict& verdict : options.budgets.judge(simulation.stats(), ops)) {
+        for (traces::Verdict& verdict : options.budgets.judge(simulation.stats(), ops, recording)) {
             if (!verdict.passed) code = exit_mismatch;
             const std::string line = verdict.text.substr(0, verdict.text.find('\n'));
             cases.push_back({std::move(verdict.name), verdict.passed ? Outcome::passed : Outcome::failed,
@@ -256,6 +259,17 @@ int judge(const RunOptions& options, int code, runtime::Simulation& simulation,
     }
     if (!options.junit.empty()) write_file(options.junit, junit_text("run", options.program, cases));
     return code;
+}
+
+void write_traces(const RunOptions& options, traces::Recording& recording) {
+    options.budgets.fill_in(recording.info);
+    if (!options.events.empty()) {
+        announce_trace(options.events, recording.events.size() * sizeof(traces::Event));
+        auto output = Output::to_file(options.events);
+        traces::write_event_file(recording.info, recording.events, output);
+        output.finish();
+    }
+    options.traces.write(recording);
 }
 
 int run(RunOptions options, const std::vector<std::string>& command_line) {
@@ -310,24 +324,16 @@ int run(RunOptions options, const std::vector<std::string>& command_line) {
         runtime::save_run(*files, simulation, ops, std::move(manifest));
     }
     if (!options.hazards.empty()) write_hazards(options.hazards, simulation);
-    if (options.wants_traces()) {
-        auto recording = simulation.take_recording();
-        options.budgets.fill_in(recording.info);
-        if (!options.events.empty()) {
-            announce_trace(options.events, recording.events.size() * sizeof(traces::Event));
-            auto output = Output::to_file(options.events);
-            traces::write_event_file(recording.info, recording.events, output);
-            output.finish();
-        }
-        options.traces.write(recording);
-    }
+    std::optional<traces::Recording> recording;
+    if (simulation.options().record_events) recording = simulation.take_recording();
+    if (recording) write_traces(options, *recording);
     if (files) runtime::finish_saved_run(*files, simulation);
     print_hazards(simulation, options.allow_hazards, options.quiet);
     if (options.json) print_data(simulation.stats().to_json(simulation.complete()));
     if (!options.quiet) print_report(options, simulation, ops);
     int code = conclude(options, status, simulation);
     if (code == exit_ok && found.has_errors()) code = exit_failed;
-    code = judge(options, code, simulation, ops);
+    code = judge(options, code, simulation, ops, recording ? &*recording : nullptr);
     if (status == runtime::RunStatus::interrupted) leave(code);
     return code;
 }
@@ -367,6 +373,11 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
     command->add_flag("--force", options->force, "replace kpusim's own files in an existing folder");
     command->add_option("--events", options->events, "event file, for `kpusim export`");
     options->traces.add_to(*command);
+    command
+        ->add_option("--bin-ns", options->bin_ns,
+                     "width of a time bin of power and bandwidth, in traces and of power.peak_w; default: "
+                     "energy.trace_bin_ns of the platform")
+        ->check(not_positive);
     options->budgets.add_to(*command);
     command->add_option("--hazards", options->hazards,
                         "file for the hazards found: SARIF 2.1.0 if it ends in .sarif, else JSON");

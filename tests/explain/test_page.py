@@ -6,6 +6,7 @@ not tested.
 
 from __future__ import annotations
 
+import csv
 import html.parser
 import itertools
 import json
@@ -210,8 +211,39 @@ class Page(ExplainTest):
                      if p["operations"] > 0 and level["bytes"] > 0)  # fmt: skip
         self.assertEqual(len(dom.of_class("circle", "point")), points)
         self.assertGreaterEqual(len(dom.of_class("line", "roof")), 2)
+        # power: a layer for each unit that spends dynamic energy, and the static one; they span the time axis
+        drawn = dom.of_class("polygon", "power")
+        units = self.units_with_energy()
+        self.assertEqual(len(drawn), len(units) + 1)
+        for polygon in drawn:
+            corners = [float(point.split(",")[0]) for point in polygon["points"].split()]
+            self.assertEqual((min(corners), max(corners)), (92, 1200))
+        self.assertTrue(any(text.startswith("ddr0 ") and "dynamic" in text for text in dom.texts))
+        self.assertFalse([r for r in dom.found["polygon"] if "NaN" in str(r)])
         self.assertFalse([r for r in dom.found["rect"] if "NaN" in str(r)])
         self.assertFalse([r for r in dom.found["circle"] if "NaN" in str(r)])
+
+    def units_with_energy(self) -> set[str]:
+        """Units of the run with dynamic energy, from its power trace."""
+        trace = Path(self.folder.name) / "power.csv"
+        kpusim("export", self.run_folder, "--power", trace, "--power-by", "unit")
+        with trace.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        return {
+            name
+            for name in rows[0]
+            if name.endswith("_dynamic_w") and any(float(row[name]) > 0 for row in rows)
+        }
+
+    def test_power_sums_to_the_statistics(self) -> None:
+        """The page's power has the energy of the run, at every level."""
+        text = self.page(self.run_folder).read_text(encoding="utf-8")
+        data = json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])["power"]
+        total = self.stats["energy.total_uj"]["value"]
+        self.assertEqual(data["total_uj"], total)
+        for rows in data["by"].values():
+            parts = sum(row["dynamic_uj"] + row["static_uj"] for row in rows)
+            self.assertAlmostEqual(parts / total, 1, places=12)
 
     def test_screenshot(self) -> None:
         """The picture has the size of the window and is not empty paper."""

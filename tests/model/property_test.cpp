@@ -11,6 +11,7 @@
 #include "tests/model/device_fixture.hpp"
 #include "tests/model/random_program.hpp"
 #include "traces/ledger.hpp"
+#include "traces/power_trace.hpp"
 
 namespace kpu::model {
 namespace {
@@ -58,6 +59,39 @@ void expect_sockets_moved_all_bytes(const Device& device, const traces::StatSet&
     }
 }
 
+/// Power by unit and by operation, in bins and in halves of them, sums to the statistics to the last digit; every
+/// picojoule has a unit.
+void expect_power_closes(const proto::Platform& platform, const BoundProgram& program, Device& device,
+                         const Outcome& r) {
+    traces::RunInfo info;
+    info.core_hz = platforms::core_clock(platform).hz();
+    info.end_ps = info.clock().edge(r.cycles);
+    info.units = r.units;
+    info.ops.resize(program.ops.size());
+    info.prices = device.ledger().prices();
+    const Picoseconds width = 2 * std::max<Picoseconds>(1, info.end_ps / 14);
+    const traces::Events events(r.events);
+    const traces::PowerTrace trace = power_trace(info, events, width, {true, true}),
+                             half = power_trace(info, events, width / 2, {true, false});
+    traces::Yoctojoules all = 0;
+    for (size_t bin = 0; bin < trace.count; ++bin) {
+        traces::Yoctojoules units = 0;
+        for (size_t u = 0; u < trace.units.size(); ++u) {
+            const auto second = 2 * bin + 1 < half.count ? half.units[u].of(2 * bin + 1) : 0;
+            EXPECT_TRUE(half.units[u].of(2 * bin) + second == trace.units[u].of(bin)) << "unit " << u;
+            units += trace.units[u].of(bin);
+        }
+        EXPECT_TRUE(units == trace.total(bin)) << "bin " << bin;
+        EXPECT_TRUE(trace.units.back().of(bin) == 0) << "energy of no unit";
+        all += trace.total(bin);
+    }
+    EXPECT_EQ(traces::uj_of(all), r.stats.real("energy.total_uj"));
+    for (const auto& [name, column] : trace.by_op(info)) {
+        for (size_t bin = 0; bin < trace.count; ++bin) all -= column.of(bin);
+    }
+    EXPECT_TRUE(all == 0) << "operations";
+}
+
 /// A run in steps of `step` cycles, cut off after `limit`.
 Outcome measure(const proto::Platform& platform, const BoundProgram& program, DeviceOptions options,
                 values::MemoryImage* memory = nullptr, Cycles step = Device::no_limit,
@@ -81,6 +115,7 @@ Outcome measure(const proto::Platform& platform, const BoundProgram& program, De
     for (size_t k = 0; k < r.hazards.size(); ++k)
         r.hazards[k] = device.hazards()->count(static_cast<execution::HazardKind>(k));
     expect_energy_closes(device.ledger(), r);
+    expect_power_closes(platform, program, device, r);
     return r;
 }
 

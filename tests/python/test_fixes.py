@@ -303,6 +303,8 @@ CASES = [
          [lambda: [run().stats[key] for key in list(run().stats)]]),
     Case("results.py", "Fix: give a positive number.", lambda: run(events=True).events.power(0),
          [lambda: run(events=True).events.power(100)]),
+    Case("power.py", "Fix: give one of {}.", lambda: run(events=True).power.by("layer"),
+         [lambda: run(events=True).power.by("unit"), lambda: run(events=True).power.by("op")]),
     Case("results.py", "Fix: give (first, last), either may be None.",
          lambda: run().write_trace("vcd", "t.vcd", window=5),
          [lambda: run().write_trace("vcd", "t.vcd", window=(0, 50)),

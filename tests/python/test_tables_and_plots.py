@@ -62,6 +62,26 @@ def test_html_escapes_names() -> None:
     assert "<script>" not in other._repr_html_()
 
 
+def test_power_of_parts(run: kpusim.Run) -> None:
+    """Components, engines, units, operations sum to the statistics, to the last digit; corners enclose it."""
+    power = run.events.power(bin_ns=777)
+    total = run.stats["energy.total_uj"]
+    for what in ("component", "engine", "unit", "op"):
+        parts = power.by(what)
+        assert sum(part.energy_yj for part in parts.values()) / 10**18 == total
+        assert sum(part.total for part in parts.values()) == pytest.approx(power.total)
+        assert all(len(part.dynamic) == len(part.static_yj) == len(power) for part in parts.values())
+    assert {"e0_nmu0", "ddr0", "l2", "e0_seq"} <= set(power.by("unit"))
+    assert set(power.by("engine")) == {"e0", "device"}
+    energies = {row.id: row.energy_pj for row in run.ops}
+    by_op = power.by("op")
+    assert {
+        name: sum(part.dynamic_yj) / 10**12 for name, part in by_op.items() if name != "__background"
+    } == {name: energy for name, energy in energies.items() if energy and name != "__background"}
+    corners = power.by("corner")
+    assert corners["low"].energy_uj < total < corners["high"].energy_uj
+
+
 @pytest.mark.parametrize("kind", ["units", "power", "ops"])
 def test_plots(run: kpusim.Run, kind: str, tmp_path: Path) -> None:
     """Each plot is a figure with something in it."""
@@ -198,6 +218,8 @@ def test_wrong_arguments_of_simulate(name: str, value: object) -> None:
         lambda run: run.write_trace("vcd", "x", window=3),
         lambda run: run.events.power(-1),
         lambda run: run.events.power("1"),
+        lambda run: run.events.power(0.5),
+        lambda run: run.power.by("layer"),
         lambda run: kpusim.diff(run, 3),
         lambda run: kpusim.diff(run, run, threshold="x"),
         lambda run: kpusim.diff(run, run, top=1.5),

@@ -11,6 +11,7 @@
 #include "base/diagnostics.hpp"
 #include "sample.hpp"
 #include "traces/event_log.hpp"
+#include "traces/formats.hpp"
 #include "traces/writers.hpp"
 
 namespace kpu::traces {
@@ -162,7 +163,7 @@ TEST(EventFile, LayoutIsAsDocumented) {
     const auto sample = sample_run();
     const std::string bytes = file_of(sample.info, sample.events);
     EXPECT_EQ(bytes.substr(0, 8), std::string("KPUEVNT\0", 8));
-    EXPECT_EQ(bytes.substr(8, 8), std::string("\2\0\0\0\x20\0\0\0", 8));
+    EXPECT_EQ(bytes.substr(8, 8), std::string("\3\0\0\0\x20\0\0\0", 8));
     uint64_t description = 0, count = 0;
     std::memcpy(&description, bytes.data() + 16, 8);
     std::memcpy(&count, bytes.data() + 24, 8);
@@ -176,9 +177,12 @@ TEST(EventFile, LayoutIsAsDocumented) {
 TEST(EventFile, ExportEqualsTheRun) {
     const auto sample = sample_run();
     const Recording back = parse_event_file(file_of(sample.info, sample.events), "x");
-    for (const auto write : {write_vcd, write_stalls_csv, write_power_csv}) {
-        EXPECT_EQ(text_of([&](Output& o) { write(sample.info, sample.events, o); }),
-                  text_of([&](Output& o) { write(back.info, back.events, o); }));
+    for (const Format* format : formats()) {
+        if (format->needs_accesses) continue;
+        const OptionValues options(format->options, {});
+        EXPECT_EQ(text_of([&](Output& o) { format->write(sample.info, sample.events, options, o); }),
+                  text_of([&](Output& o) { format->write(back.info, back.events, options, o); }))
+            << format->name;
     }
 }
 
@@ -281,8 +285,14 @@ TEST(EventFile, RefusesRecordsThatPointNowhere) {
     event.unit = 10;
     refused(event, "unknown action");
     event.unit = 1;
-    event.reserved = 0xffffffff;
-    refused(event, "duration");
+    event.set_duration(1, 4);
+    refused(event, "unknown unit");
+    event.set_duration((Cycles{1} << 48) - 1, no_unit);
+    auto slow = sample;
+    slow.info.core_hz = 1000;  // 9,000 years of them
+    slow.events = {event};
+    EXPECT_THAT([&] { parse_event_file(file_of(slow.info, slow.events), "x"); },
+                ThrowsMessage<UserError>(HasSubstr("duration")));
     event.kind = static_cast<EventKind>(50);
     refused(event, "unknown kind");
     auto events = sample.events;

@@ -9,6 +9,7 @@
 #include "base/diagnostics.hpp"
 #include "sample.hpp"
 #include "traces/active_intervals.hpp"
+#include "traces/power_trace.hpp"
 
 namespace kpu::traces {
 namespace {
@@ -106,26 +107,27 @@ TEST(Ledger, BinsSumToTheTotalAtAnyWidth) {
         const RunInfo info = info_of(prime_prices(), end, 4, hz);
         for (const Picoseconds width : {10'000u, 1'000'000u, 7'300'000u, 4'000'000'000u}) {
             const PowerTrace trace = power_trace(info, r.events, width);
-            PowerBins::Row sums{};
-            double total = 0, highest = 0;
+            std::array<Yoctojoules, component_count> dynamic{};
+            Yoctojoules statics = 0, total = 0;
+            double highest = 0;
             Picoseconds time = 0;
-            for (size_t bin = 0; bin < trace.bins.count(); ++bin) {
-                for (size_t c = 0; c < PowerBins::columns; ++c) sums[c] += trace.bins.row(bin)[c];
-                total += trace.bins.total(bin);
-                time += trace.bins.real_width(bin);
-                const double watts = trace.bins.watts(bin, trace.bins.total(bin));
+            for (size_t bin = 0; bin < trace.count; ++bin) {
+                for (size_t c = 0; c < component_count; ++c) {
+                    dynamic[c] += trace.components[c].dynamic[bin];
+                    statics += trace.components[c].statics[bin];
+                }
+                total += trace.total(bin);
+                time += trace.real_width(bin);
+                const double watts = trace.watts(bin, trace.total(bin));
                 highest = std::max(highest, watts);
                 EXPECT_GE(watts, (3 + 5 + 41 + 43) * 1e-3 * (1 - exact));
             }
+            const EnergyTotals::Exact& totals = r.ledger.totals().exact;
             EXPECT_EQ(time, info.end_ps);
-            expect_close(total, r.ledger.total_pj(), fmt::format("width {}", width));
-            for (size_t c = 0; c < component_count; ++c) {
-                expect_close(sums[c], r.ledger.totals().dynamic_by_component[c],
-                             fmt::format("component {}", c));
-            }
-            expect_close(
-                sums[PowerBins::dram_background] + sums[PowerBins::phy_static] + sums[PowerBins::statics],
-                r.ledger.static_pj());
+            EXPECT_TRUE(total == totals.total()) << "width " << width;
+            EXPECT_EQ(uj_of(total), r.stats.real("energy.total_uj"));
+            EXPECT_TRUE(dynamic == totals.dynamic_by_component) << "width " << width;
+            EXPECT_TRUE(statics == totals.statics) << "width " << width;
             EXPECT_GE(highest * (1 + exact), r.stats.real("power.average_w"));
             if (width == 1'000'000u) expect_close(highest, r.stats.real("power.peak_w"));
         }

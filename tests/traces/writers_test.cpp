@@ -104,8 +104,9 @@ TEST(PowerCsv, IntegratesToTheEnergyOfTheRun) {
     for (const double bin_ns : {10.0, 1000.0, 730.0, 7300.0, 1e9}) {
         sample.info.bin_ns = bin_ns;
         double energy = 0, time = 0;
-        for (const auto& row : rows_of(
-                 text_of([&](Output& o) { write_power_csv(sample.info, sample.events, o); }), power_header)) {
+        for (const auto& row :
+             rows_of(text_of([&](Output& o) { write_power_csv(sample.info, sample.events, {}, o); }),
+                     power_header)) {
             EXPECT_DOUBLE_EQ(std::stod(row[0]), time);
             double sum = 0;
             for (size_t column = 2; column <= 12; ++column) sum += std::stod(row[column]);
@@ -122,7 +123,7 @@ TEST(PowerCsv, IntegratesToTheEnergyOfTheRun) {
 // The header is the first line, with units; rows carry the operation that used most dynamic energy.
 TEST(PowerCsv, HeaderAndOperations) {
     const auto sample = sample_run();
-    const std::string text = text_of([&](Output& o) { write_power_csv(sample.info, sample.events, o); });
+    const std::string text = text_of([&](Output& o) { write_power_csv(sample.info, sample.events, {}, o); });
     EXPECT_EQ(lines_of(text)[0], power_header);
     const auto rows = rows_of(text, power_header);
     ASSERT_EQ(rows.size(), 5u);
