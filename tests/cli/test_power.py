@@ -88,6 +88,23 @@ class Sums(PowerTest):
                         )
                         self.assertEqual(float(of_kind / 10**6), stats[f"energy.{kind}_uj"])
 
+    def test_networks(self) -> None:
+        """The same of a compiled network and of a topology."""
+        for source in ("networks/digits_cnn.onnx", "resnet18/resnet18.csv"):
+            with self.subTest(source):
+                events = self.work / "network.kpuev"
+                done = kpusim("run", ROOT / "examples" / source, "--platform", "swkpu-v1", "--mode", "timing",
+                              "--quiet", "--json", "--events", events)  # fmt: skip
+                self.assertEqual(done.returncode, 0, done.stderr)
+                stats = json.loads(done.stdout)["stats"]
+                by = {
+                    level: self.power(events, "--power-by", level, "--power-in", "pJ", "--bin-ns", 100_000)
+                    for level in BY
+                }
+                self.check_bins(by)
+                total = sum(Decimal(row["total_pj"]) for row in by["unit"])
+                self.assertEqual(float(total / 10**6), stats["energy.total_uj"]["value"])
+
     def test_two_halves_are_the_whole(self) -> None:
         """Bins of half the width, of every column."""
         events, _ = self.record("gemm_relu", "npm_lite")
