@@ -186,6 +186,33 @@ class Sums(PowerTest):
                 self.assertEqual(float(now), float(row[name]), f"{name} at {row['time_ns']}")
 
 
+class Corners(PowerTest):
+    """The band of the energy table."""
+
+    def test_band_is_what_the_corners_give(self) -> None:
+        """The columns have the energy of runs at those corners; the report and budgets have their figures."""
+        events, _ = self.record("gemm_relu", "npm_lite")
+        rows = self.power(events, "--power-by", "corner", "--power-in", "pJ")
+        watts = {}
+        for corner in ("low", "high"):
+            _, stats = self.record("gemm_relu", "npm_lite", "--set", f"energy.corner={corner}")
+            total = sum(Decimal(row[f"{corner}_pj"]) for row in rows)
+            self.assertEqual(float(total / 10**6), stats["energy.total_uj"])
+            watts[corner] = stats["power.average_w"]
+        low, high = watts["low"], watts["high"]
+        report = kpusim("run", GEMM, "--mode", "timing").stdout
+        self.assertIn(f"{low:.3g} W to {high:.3g} W average", report)
+        for budget, near in (
+            (low * 0.99, False),
+            (low * 1.01, True),
+            (high * 0.99, True),
+            (high * 1.01, False),
+        ):
+            done = kpusim("run", GEMM, "--mode", "timing", "--quiet", "--power-budget", budget)
+            figures = f"near: the energy table's low to high corner is {low:.4g} W to {high:.4g} W"
+            self.assertEqual(figures in done.stderr, near, done.stderr)
+
+
 class Options(PowerTest):
     """Widths and views."""
 
