@@ -163,9 +163,8 @@ double Target::turning(const Runs& written) const {
     const double request = std::min({system.burst, written.bytes, double(ddr_interleave)});
     const double at_once =
         ddr_batch_bursts > 0 ? ddr_batch_bursts : std::max(1.0, std::round(request / dram_burst_bytes));
-    // Reads and writes meet about half as often as they could: YOLOv8n in int8 on LPDDR5 is predicted within 1.5 %, with 1 at
-    // -0.7 %, but mappings of BERT's layer in f32 on tile32 are then chosen 1 % worse.
-    constexpr double met = 0.5;
+    // A request lies in one channel, and one of the other direction in the same with this probability.
+    const double met = 1 / double(ddr_channels);
     return met * written.count * dram_bursts(written) / at_once * ddr_turn_cycles;
 }
 
