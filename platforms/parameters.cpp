@@ -187,6 +187,9 @@ Table make_table() {
     text(t, "extends", optional, "",
          "of a file: the platform, by name or file, of which it gives the changes");
     text(t, "variant", optional, "", "type variant that the device executes: gemm.int8<i8>.with_bias");
+    text(t, "calibration_row", optional, "",
+         "row of measurements that set fields of this platform, as `NETWORK KIND INDEX`: kpusim validate does not "
+         "count it");
     text(t, "variant_set", optional, "",
          "named group of variants: baseline, int8, float (docs/platforms.md)");
     t.push_back({"store_on_dma", "boolean", "", "false", false, 0, 0, false,

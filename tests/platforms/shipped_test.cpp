@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 /// The list of shipped platforms is complete and sorted.
 TEST(Shipped, Names) {
-    EXPECT_THAT(shipped_names(), ElementsAre("core128-hbm2", "edge16", "npm_lite", "npm_mid", "npm_pro",
+    EXPECT_THAT(shipped_names(), ElementsAre("core128-hbm2", "edge16", "gemmini16", "npm_lite", "npm_mid", "npm_pro",
                                              "npm_quad_cstl", "swkpu-v1", "swkpu-v2", "tile32"));
 }
 
