@@ -82,6 +82,9 @@ void add_engine(Table& t) {
             "width of each operand port into L1; default: feeds the longer side at every type's rate");
     integer(t, "engine.array.result_bytes_per_cycle", "byte/cycle", optional, "", 1, wide,
             "width of the result port into L1; default: 4 bytes a column");
+    integer(t, "engine.array.command_rows", "", optional, "0", 0, wide,
+            "physical ws and is: vectors that one command streams (those of a convolution in one row of its output), "
+            "only behind the last of which the next stationary elements enter; 0: behind the whole stream");
     integer(t, "engine.vector.cstl_count", "", required, "2", 1, 256, "CSTL units per engine");
     integer(t, "engine.vector.vpu_count", "", required, "1", 0, 256, "VPU units per engine");
     integer(t, "engine.vector.lanes", "", required, "64", 1, wide, "elements a cycle of one unit");

@@ -75,9 +75,20 @@ void compat_terms(const SystolicArray& array, uint64_t groups, uint64_t per_fold
     time.operands_in = time.occupancy = time.total();
 }
 
-/// Folds follow each other at the slower of streaming and draining (os) or reloading weights (ws, is).
-void physical_terms(const SystolicArray& array, uint64_t per_fold, SystolicTime& time) {
-    const uint64_t pace = std::max(array.rows, per_fold);
+/// Cycles of a fold's stream behind which the next fold's stationary elements enter: those of its last command.
+uint64_t last_command_cycles(const SystolicArray& array, const GemmShape& shape, const Tiling& tiles,
+                             uint64_t per_fold) {
+    if (array.command_rows == 0 || array.dataflow == proto::SystolicArray::os) return per_fold;
+    const bool rows = array.dataflow == proto::SystolicArray::ws && shape.run > 0;
+    const uint64_t run = rows ? std::min(shape.run, tiles.stream) : tiles.stream;
+    const uint64_t last = (run - 1) % array.command_rows + 1;
+    return static_cast<uint64_t>(std::ceil(double(last) / array.rate));
+}
+
+/// Folds follow each other at the slower of streaming and draining (os) or reloading weights (ws, is), which happens
+/// behind the last `behind` cycles of a stream.
+void physical_terms(const SystolicArray& array, uint64_t per_fold, uint64_t behind, SystolicTime& time) {
+    const uint64_t pace = per_fold + (array.rows > behind ? array.rows - behind : 0);
     time.steady = time.folds * per_fold;
     time.waits = (time.folds - 1) * (pace - per_fold);
     time.operands_in = time.steady + time.waits;
@@ -115,7 +126,7 @@ SystolicTime systolic_time(const SystolicArray& array, const GemmShape& shape) {
     if (array.timing == proto::SystolicArray::compat) {
         compat_terms(array, shape.groups, per_fold, time);
     } else {
-        physical_terms(array, per_fold, time);
+        physical_terms(array, per_fold, last_command_cycles(array, shape, tiles, per_fold), time);
     }
     const auto useful = static_cast<Cycles>((static_cast<Wide>(shape.macs()) << 16) / array.peak_q16());
     time.padding = time.steady - std::min(time.steady, useful);
@@ -161,6 +172,7 @@ GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task) {
         shape.m = static_cast<uint64_t>(result.product()) / channels;
         shape.n = channels / shape.groups;
         shape.k = static_cast<uint64_t>(second.product()) / channels;
+        shape.run = static_cast<uint64_t>(result[result.rank - 2]);
         shape.blocks = static_cast<uint64_t>(task.attrs.integer("blocks", 1));
     }
     return shape;
@@ -175,7 +187,8 @@ SystolicArray array_for(const proto::SystolicArray& array, ElemType a, ElemType 
     const std::string type = rate_name(a, b);
     for (const proto::MacRate& rate : array.rate()) {
         if (rate.type() == type) {
-            return {array.rows(), array.cols(), array.dataflow(), array.timing(), rate.relative()};
+            return {array.rows(), array.cols(), array.dataflow(), array.timing(), rate.relative(),
+                    array.command_rows()};
         }
     }
     throw UserError(fmt::format(

@@ -16,6 +16,7 @@ struct GemmShape {
     uint64_t m = 0, n = 0, k = 0;
     uint64_t groups = 1;
     uint64_t blocks = 1;  ///< on the diagonal of K x N, which holds zeros beside them
+    uint64_t run = 0;     ///< rows of M in one row of a convolution's output; 0: all of M
     /// Those with the zeros are padding.
     uint64_t macs() const { return m * n * k * groups / blocks; }
 };
@@ -30,6 +31,7 @@ struct SystolicArray {
     proto::SystolicArray::Dataflow dataflow = proto::SystolicArray::os;
     proto::SystolicArray::Timing timing = proto::SystolicArray::physical;
     double rate = 1;  ///< MACs per cycle / (rows * cols) of the operand types, in steady state
+    uint64_t command_rows = 0;  ///< engine.array.command_rows
 
     /// MACs per cycle in steady state, in 1/65536 MAC.
     uint64_t peak_q16() const;

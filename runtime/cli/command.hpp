@@ -51,6 +51,7 @@ void add_diff(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_dram(CLI::App& app, int& exit_code);
 void add_debug(CLI::App& app, int& exit_code);
+void add_validate(CLI::App& app, int& exit_code);
 
 /// Options that several verbs share.
 struct DeviceOptions {

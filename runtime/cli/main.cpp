@@ -122,6 +122,7 @@ int run_app(int argc, char** argv) {
     add_diff(app, exit_code);
     add_explain(app, exit_code);
     add_dram(app, exit_code);
+    add_validate(app, exit_code);
     add_debug(app, exit_code);
     for (CLI::App* command : app.get_subcommands({})) add_timeout(*command);
     try {

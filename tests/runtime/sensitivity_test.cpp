@@ -129,6 +129,7 @@ const platforms::Overrides by_priority = {{"interconnect.arbitration", "priority
 const platforms::Overrides first_come = {{"engine.dma.priority", "9"},
                                          {"interconnect.link_bytes_per_cycle", "8"}};
 const platforms::Overrides two_movers = {{"ddr.fidelity", "burst"}, {"system_dma.channels", "2"}};
+const platforms::Overrides weights_stay = {{"engine.array.dataflow", "ws"}};
 const platforms::Overrides five_engines = {{"engine.count", "5"}};
 constexpr const char* engine_dma_waits = "units.e0_dma0.stalled.operand_interconnect";
 constexpr const char* gemm = "tiled_gemm";
@@ -152,6 +153,7 @@ const std::vector<Turned>& cases() {
         {"engine.vector.vpu_count", "1", "2", Change::down, "quantize"},
         {"engine.vector.lanes", "64", "8", Change::up, "digits"},
         {"engine.vector.pipeline_latency_cycles", "8", "800", Change::up, "digits"},
+        {"engine.array.command_rows", "0", "16", Change::up, gemm, tile32, cycles, weights_stay},
         {"engine.vector.operand_bytes_per_cycle", "256", "4", Change::up, "digits"},
         {"engine.vector.result_bytes_per_cycle", "256", "4", Change::up, "digits"},
         {"engine.vector.cost.cycles_per_element", "1", "16", Change::up, "gemm_rmsnorm", tile32},
@@ -262,6 +264,7 @@ TEST(SensitivityTest, EveryParameterIsCovered) {
     const std::map<std::string, std::string> exempt = {
         {"name", "a label"},
         {"version", "a label"},
+        {"calibration_row", "rows that validate does not count (its tests)"},
         {"description", "a label"},
         {"engine.array.rate.type", "key of a row: without it a type does not run (verifier's tests)"},
         {"engine.vector.cost.opcode", "key of a row"},

@@ -49,6 +49,7 @@ WRITES = {
     "compile": ("--output",),
     "disasm": ("--output",),
     "dram": ("--commands",),
+    "validate": (),
     "debug": (),
     "check": ("--junit",),
     "list": (),
@@ -65,7 +66,7 @@ OTHERS = set(
     "--calibrate --percentile "
     "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
     "--export-qdq --retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share "
-    "--power-by --power-in --report-accuracy --write-mapping --group-size --inferences --effort".split()
+    "--power-by --power-in --report-accuracy --write-mapping --group-size --inferences --effort --no-own-choice".split()
 )
 
 

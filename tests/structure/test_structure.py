@@ -64,7 +64,8 @@ USES = {
     "runtime/what_if": "runtime",
     "runtime/debug": "runtime",
     "runtime/compare": "runtime explain",
-    "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug runtime/compare "
+    "runtime/validation": "runtime/trials compiler/pipeline",
+    "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug runtime/compare runtime/validation "
     "analysis explain traces/*",
     "python": "runtime/schedule_engine runtime/trials runtime/what_if runtime/compare runtime/debug "
     "compiler/onnx analysis explain traces/*",

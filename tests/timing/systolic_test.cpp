@@ -50,6 +50,31 @@ TEST(SystolicCompat, EqualsEveryConvolutionRowOfTheReferenceTable) {
     expect_reference_rows("conv_nostall.csv", 358);
 }
 
+// Of commands of 16 vectors the last one alone hides the next weights: streams of 7, 16 and 20, and rows of 28 and 14 pixels.
+TEST(SystolicPhysical, WeightsEnterBehindTheLastCommand) {
+    SystolicArray array = make(16, 16, Array::ws, Array::physical);
+    array.command_rows = 16;
+    constexpr uint64_t folds = 4;
+    const auto pace = [&](uint64_t m, uint64_t run) {
+        GemmShape shape{m, 32, 32};
+        shape.run = run;
+        const SystolicTime time = systolic_time(array, shape);
+        EXPECT_EQ(time.steady, folds * m);
+        EXPECT_EQ(time.occupancy % folds, 0u);
+        EXPECT_EQ(time.waits, (folds - 1) * (time.occupancy / folds - m));
+        return time.occupancy / folds;
+    };
+    EXPECT_EQ(pace(7, 0), 16u);
+    EXPECT_EQ(pace(16, 0), 16u);
+    EXPECT_EQ(pace(20, 0), 16u + 16);           // 4 vectors in the last command
+    EXPECT_EQ(pace(28 * 4, 28), 28u * 4 + 4);   // 12
+    EXPECT_EQ(pace(14 * 14, 14), 14u * 14 + 2);
+    EXPECT_EQ(pace(7 * 7, 7), 7u * 7 + 9);
+    array.command_rows = 0;
+    EXPECT_EQ(pace(20, 0), 20u);
+    EXPECT_EQ(pace(7 * 7, 7), 49u);
+}
+
 // One fold of an output-stationary array takes 2R + C + K - 2 cycles to the last drained row.
 TEST(SystolicPhysical, OneFoldTakesFillStreamAndDrain) {
     const auto time = systolic_time(make(8, 16, Array::os, Array::physical), {8, 16, 100});

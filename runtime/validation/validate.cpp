@@ -1,0 +1,183 @@
+#include "runtime/validation/validate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "base/text.hpp"
+#include "runtime/simulation.hpp"
+#include "runtime/validation/own_choice.hpp"
+#include "runtime/validation/schedule.hpp"
+
+namespace kpu::validation {
+namespace {
+
+constexpr double short_layer_cycles = 50000;
+
+/// Value below which the share `q` of sorted values lies.
+double quantile(const std::vector<double>& sorted, double q) {
+    const double at = q * double(sorted.size() - 1);
+    const auto below = static_cast<size_t>(at);
+    const size_t above = std::min(below + 1, sorted.size() - 1);
+    return sorted[below] + (at - double(below)) * (sorted[above] - sorted[below]);
+}
+
+/// Of each value, its place among all; of equal ones the mean of theirs.
+std::vector<double> ranks_of(const std::vector<double>& values) {
+    std::vector<size_t> order(values.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+    std::vector<double> ranks(values.size());
+    for (size_t first = 0; first < order.size();) {
+        size_t end = first + 1;
+        while (end < order.size() && values[order[end]] == values[order[first]]) ++end;
+        for (size_t i = first; i < end; ++i) ranks[order[i]] = double(first + end - 1) / 2;
+        first = end;
+    }
+    return ranks;
+}
+
+double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+    const double n = double(a.size());
+    const double mean_a = std::accumulate(a.begin(), a.end(), 0.0) / n;
+    const double mean_b = std::accumulate(b.begin(), b.end(), 0.0) / n;
+    double both = 0, of_a = 0, of_b = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+        both += (a[i] - mean_a) * (b[i] - mean_b);
+        of_a += (a[i] - mean_a) * (a[i] - mean_a);
+        of_b += (b[i] - mean_b) * (b[i] - mean_b);
+    }
+    return of_a == 0 || of_b == 0 ? std::numeric_limits<double>::quiet_NaN() : both / std::sqrt(of_a * of_b);
+}
+
+Causes causes_of(const traces::StatSet& stats, double cycles) {
+    constexpr std::string_view unit = "units.e0_nmu0.";
+    Causes causes;
+    double most = 0;
+    for (const auto& [key, stat] : stats.all()) {
+        if (!starts_with(key, unit)) continue;
+        const std::string_view cause = std::string_view(key).substr(unit.size());
+        const double share = stats.real(key) / cycles;
+        if (cause == "busy.useful")
+            causes.useful = share;
+        else if (cause == "busy.fill_drain")
+            causes.fill_drain = share;
+        else if (cause == "busy.padding")
+            causes.padding = share;
+        else if (starts_with(cause, "stalled.")) {
+            causes.stalled += share;
+            if (share > most) most = share, causes.largest = cause.substr(std::string_view("stalled.").size());
+        }
+    }
+    return causes;
+}
+
+struct Run {
+    double cycles = 0;
+    Causes causes;
+};
+
+Run run(Module module, const platforms::Platform& platform, const std::atomic<bool>* interrupt) {
+    runtime::SimulationOptions options;
+    options.mode = runtime::Mode::timing;
+    options.hazards = false;  // what adds to sums in order has no tokens for it: see measured_schedule()
+    runtime::Simulation simulation(std::make_shared<const Module>(std::move(module)), &platform, options);
+    const execution::RunStatus status = simulation.run(interrupt);
+    if (status == execution::RunStatus::deadlock) throw InternalError(simulation.deadlock_report());
+    Run result;
+    result.cycles = double(simulation.now());
+    result.causes = causes_of(simulation.stats(), result.cycles);
+    return result;
+}
+
+std::string content_of(const MeasuredRow& row) {
+    const Work& w = row.work;
+    return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(w.kind), w.in_channels, w.out_channels,
+                       w.in_height, w.in_width, w.out_height, w.out_width, w.kernel, w.stride, w.pad, w.pool,
+                       w.pool_stride, w.elements, row.tiles.total, row.tiles.over_filters, row.tiles.over_pixels);
+}
+
+void compare(ComparedRow& row, const platforms::Platform& platform, const ValidateOptions& options) {
+    const Work& work = row.measured.work;
+    if (work.kind != Work::Kind::sum) row.tiles = tiles_of(row.measured, budget_of(platform)).count(work);
+    const Run measured = run(measured_schedule(row.measured, platform), platform, options.interrupt);
+    row.simulated = measured.cycles;
+    row.causes = measured.causes;
+    if (!options.own) return;
+    try {
+        row.own = run(own_choice(work, platform), platform, options.interrupt).cycles;
+    } catch (const UserError& error) {
+        row.own_failed = error.what();
+    }
+}
+
+}  // namespace
+
+Summary summary_of(const std::string& name, const std::vector<const ComparedRow*>& rows) {
+    Summary summary;
+    summary.name = name;
+    summary.rows = rows.size();
+    if (rows.empty()) return summary;
+    std::vector<double> errors, simulated, measured;
+    for (const ComparedRow* row : rows) {
+        errors.push_back(std::abs(row->error()));
+        summary.mean += std::abs(row->error()) / double(rows.size());
+        summary.signed_mean += row->error() / double(rows.size());
+        simulated.push_back(*row->simulated), measured.push_back(row->measured.cycles);
+    }
+    std::sort(errors.begin(), errors.end());
+    summary.median = quantile(errors, 0.5), summary.p90 = quantile(errors, 0.9);
+    summary.rank = rows.size() < 2 ? std::numeric_limits<double>::quiet_NaN()
+                                   : correlation(ranks_of(simulated), ranks_of(measured));
+    return summary;
+}
+
+std::vector<Summary> summaries_of(const std::vector<ComparedRow>& rows) {
+    std::map<LayerClass, std::vector<const ComparedRow*>> by_class;
+    std::vector<const ComparedRow*> all, brief;
+    for (const ComparedRow& row : rows) {
+        if (!row.counted()) continue;
+        all.push_back(&row);
+        (row.measured.cycles < short_layer_cycles ? brief : by_class[row.measured.layer_class]).push_back(&row);
+    }
+    std::vector<Summary> summaries;
+    for (const auto& [layer_class, members] : by_class)
+        summaries.push_back(summary_of(std::string(name_of(layer_class)), members));
+    if (!brief.empty()) summaries.push_back(summary_of("under 50,000 cycles", brief));
+    summaries.push_back(summary_of("all", all));
+    return summaries;
+}
+
+std::vector<ComparedRow> validate(std::vector<MeasuredRow> rows, const platforms::Platform& platform,
+                                  const ValidateOptions& options) {
+    std::vector<ComparedRow> result;
+    std::map<std::string, ComparedRow> known;
+    const auto& setting = platform.calibration_row();
+    for (MeasuredRow& measured : rows) {
+        if (options.interrupt && *options.interrupt) break;
+        if (options.progress) options.progress(result.size(), rows.size());
+        if (std::find(setting.begin(), setting.end(), measured.name()) != setting.end())
+            measured.not_counted = "sets a parameter";
+        const std::string content = content_of(measured);
+        ComparedRow row;
+        if (const auto found = known.find(content); found != known.end()) row = found->second;
+        row.measured = std::move(measured);
+        if (row.measured.work.kind != Work::Kind::unknown && !row.simulated) {
+            try {
+                compare(row, platform, options);
+            } catch (const UserError& error) {
+                throw UserError(fmt::format("row of line {}, {}: {}", row.measured.line, row.measured.name(),
+                                            error.what()));
+            }
+            known[content] = row;
+        }
+        result.push_back(std::move(row));
+    }
+    return result;
+}
+
+}  // namespace kpu::validation

@@ -1,0 +1,57 @@
+#pragma once
+// Simulated beside measured: row by row, by class, and in all.
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/validation/measured.hpp"
+#include "runtime/validation/tiling.hpp"
+
+namespace kpu::validation {
+
+/// Where the array's cycles of a simulated row went, as shares of all.
+struct Causes {
+    double useful = 0, fill_drain = 0, padding = 0;
+    double stalled = 0;   ///< waiting for data or for other work
+    std::string largest;  ///< of the stalls, as docs/stall_causes.md names them; empty: none
+};
+
+struct ComparedRow {
+    MeasuredRow measured;
+    std::optional<double> simulated;  ///< cycles of the measured schedule; none: the row gives no shape
+    std::optional<double> own;        ///< of this compiler's choice, where it was asked for
+    std::string own_failed;           ///< why it has none
+    int64_t tiles = 0;                ///< of the schedule that was simulated
+    Causes causes;
+    double error() const { return (*simulated - measured.cycles) / measured.cycles; }  ///< signed
+    bool counted() const { return simulated && measured.not_counted.empty(); }
+};
+
+struct Summary {
+    std::string name;
+    size_t rows = 0;
+    double median = 0, mean = 0, p90 = 0;   ///< of |error|
+    double signed_mean = 0;
+    double rank = 0;  ///< Spearman's correlation of simulated and measured cycles; NaN with fewer than 2 rows
+};
+/// Of the rows that count. Quantiles are linear between ranks.
+Summary summary_of(const std::string& name, const std::vector<const ComparedRow*>& rows);
+/// One for each class that has rows, of at least 50,000 measured cycles; one for all that are below; one for all rows, last.
+std::vector<Summary> summaries_of(const std::vector<ComparedRow>& rows);
+
+struct ValidateOptions {
+    bool own = true;  ///< compile each layer as well
+    const std::atomic<bool>* interrupt = nullptr;
+    std::function<void(size_t done, size_t all)> progress;
+};
+/// Throws UserError for what does not fit the platform. Rows in the order of the file; of equal layers one is simulated.
+std::vector<ComparedRow> validate(std::vector<MeasuredRow> rows, const platforms::Platform& platform,
+                                  const ValidateOptions& options);
+
+/// A table of rows, one of classes, and a last line with the summary of all.
+std::string text_of(const std::vector<ComparedRow>& rows);
+std::string json_of(const std::vector<ComparedRow>& rows, const std::string& platform);
+
+}  // namespace kpu::validation
