@@ -20,13 +20,13 @@ struct Column {
     std::string_view name;
     bool required;
 };
-constexpr Column columns[] = {
+constexpr Column known_columns[] = {
     {"net", true},          {"kind", true},         {"index", true},
     {"name", false},        {"C", true},            {"K", true},
     {"in_dim", true},       {"out_dim", true},      {"kernel", true},
     {"stride", true},       {"pad", true},          {"pool", false},
-    {"pool_stride", false}, {"a_load", false},      {"b_load", false},
-    {"d_load", false},      {"a_rows", true},       {"b_rows", false},
+    {"pool_stride", false}, {"a_load", true},      {"b_load", false},
+    {"d_load", false},      {"a_rows", false},       {"b_rows", false},
     {"inner_a_rows", false}, {"inner_b_rows", false}, {"outer_a", false},
     {"outer_b", false},     {"tiles", false},       {"ideal_compute_cycles_or_dram_rows", false},
     {"runs", false},        {"cold", false},        {"min", false},
@@ -87,7 +87,7 @@ class Reader {
 
     void read_header(std::string_view line) {
         std::vector<std::string_view> names;
-        for (const Column& column : columns) names.push_back(column.name);
+        for (const Column& column : known_columns) names.push_back(column.name);
         std::map<std::string, size_t> places;
         bool good = true;
         for (const std::string& name : cells_of(line)) {
@@ -103,7 +103,7 @@ class Reader {
                 good = false;
             }
         }
-        for (const Column& column : columns) {
+        for (const Column& column : known_columns) {
             if (!column.required || places.count(std::string(column.name)) > 0) continue;
             fail(fmt::format("there is no column `{}`", column.name), "add it");
             good = false;
@@ -208,7 +208,7 @@ class Reader {
     void read_sum(MeasuredRow& row) {
         row.work.kind = Work::Kind::sum;
         row.layer_class = LayerClass::element_wise;
-        row.work.elements = needed("a_rows", 1) * row_bytes;
+        row.work.elements = needed("a_load", 1) * row_bytes;
     }
 
     std::string path_;

@@ -11,7 +11,7 @@ namespace {
 using namespace kpu::builder;
 
 constexpr int64_t sum_bytes = 4;
-constexpr int64_t reader = 0, writer = 1;  ///< channels of the DMA
+constexpr int64_t slice_blocks = 4;  ///< blocks of channels that one load brings, and one product multiplies
 
 TensorType bytes_type(std::vector<Expr> shape) {
     return tensor(ElemType::i8, std::move(shape)).quant(per_tensor(1.0 / 64));
@@ -42,10 +42,30 @@ Span touched(Span out, int64_t at, int64_t stride, int64_t pad, int64_t extent) 
     return {first, end - first};
 }
 
+/// Transfers by what they are for: of the engine's DMA channels the last one writes, the others read, in turn.
+class Movers {
+  public:
+    Movers(Program& program, const platforms::Platform& platform)
+        : program_(program), channels_(platforms::engines_of(platform).at(0).get().dma().channels()) {}
+
+    Task load(const Region& to, const Region& from, const std::vector<Task>& after) {
+        const int64_t readers = std::max<int64_t>(1, channels_ - 1);
+        return program_.transfer("", to, from).resource(UnitKind::dma, loads_++ % readers).after(after);
+    }
+    Task store(const Region& to, const Region& from, const Task& after) {
+        return program_.transfer("", to, from).resource(UnitKind::dma, channels_ - 1).after({after});
+    }
+
+  private:
+    Program& program_;
+    int64_t channels_, loads_ = 0;
+};
+
 class Layer {
   public:
     Layer(const MeasuredRow& row, const platforms::Platform& platform)
-        : work_(row.work), program_("measured"), tiles_(tiles_of(row, budget_of(platform))) {
+        : work_(row.work), program_("measured"), tiles_(tiles_of(row, budget_of(platform))),
+          movers_(program_, platform) {
         const Budget budget = budget_of(platform);
         operand_half_ = budget.operand_rows * budget.side, sum_half_ = budget.sum_rows * budget.side * sum_bytes;
         side_ = budget.side;
@@ -85,8 +105,14 @@ class Layer {
         Span filters, channels;
         Span out_rows, out_columns;  ///< of the convolution
         Span in_rows, in_columns;
-        int64_t operands = 0, weights = 0, sums = 0;  ///< places in L1
-        std::vector<Task> loads;
+        int64_t sums = 0;            ///< place in L1
+        std::vector<Task> bias;      ///< none: the sums continue
+        struct Slice {
+            Span channels;
+            int64_t input = 0, weights = 0;  ///< places in L1
+            std::vector<Task> loads;         ///< of the input, then of each row of the window
+        };
+        std::vector<Slice> slices;
     };
 
     Home stores(const std::string& name, int64_t bytes, int64_t l2_bytes) {
@@ -99,62 +125,75 @@ class Layer {
     }
     static Buffer source(const Home& home, bool again) { return again && home.in_l2 > 0 ? home.l2 : home.ddr; }
 
-    Task move(const Region& to, const Region& from, int64_t channel) {
-        return program_.transfer("", to, from).resource(UnitKind::dma, channel);
-    }
-
     Tile load(Span rows, Span columns, Span filters, Span channels) {
-        Tile tile{rows, columns, filters, channels, {}, {}, {}, {}, 0, 0, 0, {}};
+        Tile tile;
+        tile.rows = rows, tile.columns = columns, tile.filters = filters, tile.channels = channels;
         const auto unpooled = [&](Span span) {
             return Span{span.first * work_.pool_stride, Tiles::unpooled(work_, span.size)};
         };
         tile.out_rows = unpooled(rows), tile.out_columns = unpooled(columns);
         tile.in_rows = reached(tile.out_rows, work_.kernel, work_.stride, work_.pad, work_.in_height);
         tile.in_columns = reached(tile.out_columns, work_.kernel, work_.stride, work_.pad, work_.in_width);
-        tile.operands = number_ % 2 * operand_half_;
         tile.sums = sum_number_ % 2 * sum_half_;
-        const bool first_sum = channels.first == 0, last_sum = channels.end() == work_.in_channels;
-        std::vector<Task> free;  // the tile two before it no longer needs its place
-        if (number_ >= 2) free.push_back(last_product_[number_ % 2].value());
-        const int64_t pixels = tile.out_rows.size * tile.out_columns.size;
-        if (first_sum) {
+        if (channels.first == 0) {
             std::vector<Task> emptied;
             if (stored_[sum_number_ % 2]) emptied.push_back(*stored_[sum_number_ % 2]);
+            const int64_t pixels = tile.out_rows.size * tile.out_columns.size;
             const int64_t bias = (pixels + side_ - 1) / side_ * filters.size * sum_bytes;
-            tile.loads.push_back(move(program_.bytes("", sums_, tile.sums, bias),
-                                      program_.bytes("", bias_, 0, bias), reader).after(emptied));
+            tile.bias = {movers_.load(program_.bytes("", sums_, tile.sums, bias), program_.bytes("", bias_, 0, bias),
+                                      emptied)};
         }
-        const Expr in_row(work_.in_width * work_.in_channels), in_pixel(work_.in_channels);
+        std::vector<Task> free;  // the tile two before it no longer needs its place
+        if (number_ >= 2) free.push_back(last_product_[number_ % 2].value());
+        int64_t place = number_ % 2 * operand_half_;
+        for (Span slice : cut(channels.size, slice_blocks * side_)) {
+            slice.first += channels.first;
+            tile.slices.push_back(load_slice(tile, slice, place, free));
+        }
+        ++number_;
+        if (channels.end() == work_.in_channels) ++sum_number_;
+        return tile;
+    }
+
+    /// Some channels of a tile: input, and weights by rows of the window. Moves `place` behind them.
+    Tile::Slice load_slice(const Tile& tile, Span channels, int64_t& place, const std::vector<Task>& free) {
+        Tile::Slice slice;
+        slice.channels = channels, slice.input = place;
         const std::vector<Expr> input_shape{tile.in_rows.size, tile.in_columns.size, channels.size};
         const int64_t input_at =
             (tile.in_rows.first * work_.in_width + tile.in_columns.first) * work_.in_channels + channels.first;
-        tile.loads.push_back(
-            move(program_.region("", operands_, tile.operands, bytes_type(input_shape)),
-                 program_.region("", source(inputs_, filters.first > 0), input_at,
-                                 bytes_type(input_shape).strides({in_row, in_pixel, 1})), reader).after(free));
-        tile.weights = tile.operands + (tile.in_rows.size * tile.in_columns.size * channels.size + 63) / 64 * 64;
-        const std::vector<Expr> weight_shape{work_.kernel * work_.kernel, channels.size, filters.size};
-        const bool again = rows.first > 0 || columns.first > 0;
-        tile.loads.push_back(
-            move(program_.region("", operands_, tile.weights, bytes_type(weight_shape)),
-                 program_.region("", source(weights_, again), channels.first * work_.out_channels + filters.first,
-                                 bytes_type(weight_shape)
-                                     .strides({work_.in_channels * work_.out_channels, work_.out_channels, 1})),
-                 reader).after(free));
-        ++number_;
-        if (last_sum) ++sum_number_;
-        return tile;
+        slice.loads.push_back(movers_.load(
+            program_.region("", operands_, place, bytes_type(input_shape)),
+            program_.region("", source(inputs_, tile.filters.first > 0), input_at,
+                            bytes_type(input_shape).strides({work_.in_width * work_.in_channels, work_.in_channels, 1})),
+            free));
+        place += tile.in_rows.size * tile.in_columns.size * channels.size;
+        slice.weights = place;
+        const bool again = tile.rows.first > 0 || tile.columns.first > 0;
+        const int64_t filters = work_.out_channels, row = work_.kernel * work_.in_channels * filters;
+        const std::vector<Expr> weight_shape{work_.kernel, channels.size, tile.filters.size};
+        for (int64_t at_row = 0; at_row < work_.kernel; ++at_row) {
+            slice.loads.push_back(movers_.load(
+                program_.region("", operands_, place, bytes_type(weight_shape)),
+                program_.region("", source(weights_, again),
+                                at_row * row + channels.first * filters + tile.filters.first,
+                                bytes_type(weight_shape).strides({work_.in_channels * filters, filters, 1})),
+                free));
+            place += work_.kernel * channels.size * tile.filters.size;
+        }
+        return slice;
     }
 
     void compute(const Tile& tile) {
         std::optional<Task> last;
-        for (int64_t at_row = 0; at_row < work_.kernel; ++at_row)
-            for (int64_t at_column = 0; at_column < work_.kernel; ++at_column) {
-                const Span rows = touched(tile.out_rows, at_row, work_.stride, work_.pad, work_.in_height);
-                const Span columns = touched(tile.out_columns, at_column, work_.stride, work_.pad, work_.in_width);
-                if (rows.size == 0 || columns.size == 0) continue;
-                last = product(tile, rows, columns, at_row, at_column);
-            }
+        for (const Tile::Slice& slice : tile.slices)
+            for (int64_t at_row = 0; at_row < work_.kernel; ++at_row)
+                for (int64_t at_column = 0; at_column < work_.kernel; ++at_column) {
+                    const Span rows = touched(tile.out_rows, at_row, work_.stride, work_.pad, work_.in_height);
+                    const Span columns = touched(tile.out_columns, at_column, work_.stride, work_.pad, work_.in_width);
+                    if (rows.size == 0 || columns.size == 0) continue;
+                    last = product(tile, slice, rows, columns, at_row, at_column);
+                }
         last_product_[computed_ % 2] = last;
         ++computed_;
         if (tile.channels.end() != work_.in_channels) return;
@@ -163,19 +202,20 @@ class Layer {
 
     /// The pixels of a tile at one position of the window. Sums are added to in the order of issue: the array keeps
     /// it, so that no token has to.
-    Task product(const Tile& tile, Span rows, Span columns, int64_t at_row, int64_t at_column) {
-        const int64_t channels = tile.channels.size, filters = tile.filters.size;
+    Task product(const Tile& tile, const Tile::Slice& slice, Span rows, Span columns, int64_t at_row,
+                 int64_t at_column) {
+        const int64_t channels = slice.channels.size, filters = tile.filters.size;
         const auto input = [&](Span span, int64_t at, int64_t first) {
             return span.first * work_.stride + at - work_.pad - first;
         };
         const int64_t x_at = (input(rows, at_row, tile.in_rows.first) * tile.in_columns.size +
                               input(columns, at_column, tile.in_columns.first)) * channels;
         const Region x = program_.region(
-            "", operands_, tile.operands + x_at,
+            "", operands_, slice.input + x_at,
             bytes_type({1, rows.size, columns.size, channels})
                 .strides({0, work_.stride * tile.in_columns.size * channels, work_.stride * channels, 1}));
         const Region w = program_.region(
-            "", operands_, tile.weights + (at_row * work_.kernel + at_column) * channels * filters,
+            "", operands_, slice.weights + (at_row * work_.kernel + at_column) * channels * filters,
             bytes_type({1, 1, channels, filters}));
         const int64_t y_at = ((rows.first - tile.out_rows.first) * tile.out_columns.size + columns.first -
                               tile.out_columns.first) * filters * sum_bytes;
@@ -183,9 +223,11 @@ class Layer {
             "", sums_, tile.sums + y_at,
             tensor(ElemType::i32, {1, rows.size, columns.size, filters})
                 .strides({0, tile.out_columns.size * filters, filters, 1}));
+        std::vector<Task> loads = tile.bias;
+        loads.push_back(slice.loads.at(0)), loads.push_back(slice.loads.at(static_cast<size_t>(at_row) + 1));
         return program_.compute("conv2d.acc", {x, w, y}, {y})
             .attr("pads", {0, 0, 0, 0}).attr("strides", {1, 1}).attr("dilations", {1, 1})
-            .attr("accum_type", ElemType::i32).after(tile.loads);
+            .attr("accum_type", ElemType::i32).after(loads);
     }
 
     void store(const Tile& tile, const Task& last) {
@@ -194,13 +236,13 @@ class Layer {
         const Region to = program_.region(
             "", result_, (tile.rows.first * width + tile.columns.first) * filters + tile.filters.first,
             bytes_type(shape).strides({width * filters, filters, 1}));
-        const Region from = program_.region("", sums_, tile.sums, bytes_type(shape));
-        stored_[stores_++ % 2] = move(to, from, writer).after({last});
+        stored_[stores_++ % 2] = movers_.store(to, program_.region("", sums_, tile.sums, bytes_type(shape)), last);
     }
 
     const Work& work_;
     Program program_;
     Tiles tiles_;
+    Movers movers_;
     int64_t operand_half_ = 0, sum_half_ = 0, side_ = 0;
     Home inputs_, weights_;
     Buffer bias_, result_, operands_, sums_;
@@ -208,29 +250,23 @@ class Layer {
     std::optional<Task> last_product_[2], stored_[2];
 };
 
-/// Sums of two tensors, as much at a time as the sums have room for.
+/// Sums of two tensors, as much at a time as the sums have room for, all in one place: the next loads wait for the store.
 Module schedule_of_sum(const MeasuredRow& row, const platforms::Platform& platform) {
     const Budget budget = budget_of(platform);
     const int64_t most = budget.sum_rows * budget.side, all = row.work.elements;
     Program p("measured");
     const Buffer a = p.buffer("A", Level::ddr, all, 64), b = p.buffer("B", Level::ddr, all, 64),
                  y = p.buffer("Y", Level::ddr, all, 64);
-    const Buffer slots = p.l1_buffer("sums", 0, 4 * most, 64);
-    std::optional<Task> stored[2];
-    size_t number = 0;
+    const Buffer place = p.l1_buffer("sums", 0, 2 * most, 64);
+    Movers movers(p, platform);
+    std::vector<Task> stored;
     for (const Span span : cut(all, most)) {
-        const size_t half = number++ % 2;
-        const auto in_l1 = [&](int64_t place) {
-            return p.region("", slots, (2 * int64_t(half) + place) * most, bytes_type({span.size}));
-        };
-        const auto in_ddr = [&](Buffer buffer) { return p.region("", buffer, span.first, bytes_type({span.size})); };
-        const Region left = in_l1(0), right = in_l1(1);
-        std::vector<Task> free;
-        if (stored[half]) free.push_back(*stored[half]);
-        const Task one = p.transfer("", left, in_ddr(a)).resource(UnitKind::dma, reader).after(free);
-        const Task other = p.transfer("", right, in_ddr(b)).resource(UnitKind::dma, reader).after(free);
+        const TensorType type = bytes_type({span.size});
+        const auto in_ddr = [&](Buffer buffer) { return p.region("", buffer, span.first, type); };
+        const Region left = p.region("", place, 0, type), right = p.region("", place, most, type);
+        const Task one = movers.load(left, in_ddr(a), stored), other = movers.load(right, in_ddr(b), stored);
         const Task sum = p.compute("add", {left, right}, {left}).after({one, other});
-        stored[half] = p.transfer("", in_ddr(y), left).resource(UnitKind::dma, writer).after({sum});
+        stored = {movers.store(in_ddr(y), left, sum)};
     }
     return std::move(p).build();
 }

@@ -44,9 +44,10 @@ Tiles tiles_of_product(const Work& work, const Budget& budget) {
 
 struct Choice {
     Tiles tiles;
-    int64_t from_total = std::numeric_limits<int64_t>::max(), from_walks = 0, columns = 0;
+    int64_t from_total = std::numeric_limits<int64_t>::max(), from_walks = 0, idle = 0, columns = 0;
     bool better_than(const Choice& other) const {
-        return std::tie(from_total, from_walks, columns) < std::tie(other.from_total, other.from_walks, other.columns);
+        return std::tie(from_total, from_walks, idle, columns) <
+               std::tie(other.from_total, other.from_walks, other.idle, other.columns);
     }
 };
 
@@ -58,7 +59,17 @@ bool fits(const Work& work, const Budget& budget, const Tiles& tiles) {
            in(rows) * in(columns) * deep + work.kernel * work.kernel * tiles.channels * across <= budget.operand_rows;
 }
 
-/// Of a convolution: as many as the row says, whole rows of the output where that goes.
+/// Rows of the array's side that rows of pixels leave idle, over all tiles: the software keeps the array full.
+int64_t idle_rows(const Work& work, const Budget& budget, const Tiles& tiles) {
+    const auto idle = [&](int64_t pooled) {
+        const int64_t pixels = Tiles::unpooled(work, pooled);
+        return ceil_div(pixels, budget.side) * budget.side - pixels;
+    };
+    const int64_t width = pooled_width(work), whole = width / tiles.width, rest = width % tiles.width;
+    return ceil_div(pooled_height(work), tiles.height) * (whole * idle(tiles.width) + (rest > 0 ? idle(rest) : 0));
+}
+
+/// Of a convolution: as many as the row says; of equals those that leave the array idle least, then the widest.
 Tiles tiles_of_convolution(const MeasuredRow& row, const Budget& budget) {
     const Work& work = row.work;
     const int64_t height = pooled_height(work), width = pooled_width(work), side = budget.side;
@@ -73,7 +84,7 @@ Tiles tiles_of_convolution(const MeasuredRow& row, const Budget& budget) {
                     const int64_t spots = ceil_div(height, tiles.height) * ceil_div(width, tiles.width);
                     Choice choice{tiles, std::llabs(tiles.count(work) - row.tiles.total),
                                   row.tiles.over_pixels > 0 ? std::llabs(spots - row.tiles.over_pixels) : 0,
-                                  ceil_div(width, tiles.width)};
+                                  idle_rows(work, budget, tiles), ceil_div(width, tiles.width)};
                     if (choice.better_than(best)) best = choice;
                 }
             }
