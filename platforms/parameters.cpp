@@ -83,7 +83,8 @@ void add_engine(Table& t) {
     integer(t, "engine.array.result_bytes_per_cycle", "byte/cycle", optional, "", 1, wide,
             "width of the result port into L1; default: 4 bytes a column");
     integer(t, "engine.array.command_rows", "", optional, "0", 0, wide,
-            "physical ws and is: vectors that one command streams (those of a convolution in one row of its output), "
+            "physical ws and is: vectors that one command streams (those of a convolution in one row of its "
+            "output), "
             "only behind the last of which the next stationary elements enter; 0: behind the whole stream");
     integer(t, "engine.vector.cstl_count", "", required, "2", 1, 256, "CSTL units per engine");
     integer(t, "engine.vector.vpu_count", "", required, "1", 0, 256, "VPU units per engine");
@@ -191,7 +192,8 @@ Table make_table() {
          "of a file: the platform, by name or file, of which it gives the changes");
     text(t, "variant", optional, "", "type variant that the device executes: gemm.int8<i8>.with_bias");
     text(t, "calibration_row", optional, "",
-         "row of measurements that set fields of this platform, as `NETWORK KIND INDEX`: kpusim validate does not "
+         "row of measurements that set fields of this platform, as `NETWORK KIND INDEX`: kpusim validate "
+         "does not "
          "count it");
     text(t, "variant_set", optional, "",
          "named group of variants: baseline, int8, float (docs/platforms.md)");

@@ -187,8 +187,8 @@ SystolicArray array_for(const proto::SystolicArray& array, ElemType a, ElemType 
     const std::string type = rate_name(a, b);
     for (const proto::MacRate& rate : array.rate()) {
         if (rate.type() == type) {
-            return {array.rows(), array.cols(), array.dataflow(), array.timing(), rate.relative(),
-                    array.command_rows()};
+            return {array.rows(),   array.cols(),    array.dataflow(),
+                    array.timing(), rate.relative(), array.command_rows()};
         }
     }
     throw UserError(fmt::format(

@@ -21,10 +21,11 @@ struct Options {
 
 void run(const Options& options, int& exit_code) {
     if (options.device.platform.empty())
-        throw UserError("validate needs the machine that was measured. Fix: --platform gemmini16, or a file that describes it.");
+        throw UserError(
+            "validate needs the machine that was measured. Fix: --platform gemmini16, or a file that "
+            "describes it.");
     std::vector<validation::MeasuredRow> rows = validation::read_measured(options.file);
-    const platforms::Platform platform =
-        platforms::load(options.device.platform, options.device.overrides());
+    const platforms::Platform platform = platforms::load(options.device.platform, options.device.overrides());
     validation::ValidateOptions how;
     how.own = !options.no_own_choice;
     how.interrupt = &interrupted;

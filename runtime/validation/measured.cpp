@@ -20,17 +20,36 @@ struct Column {
     std::string_view name;
     bool required;
 };
-constexpr Column known_columns[] = {
-    {"net", true},          {"kind", true},         {"index", true},
-    {"name", false},        {"C", true},            {"K", true},
-    {"in_dim", true},       {"out_dim", true},      {"kernel", true},
-    {"stride", true},       {"pad", true},          {"pool", false},
-    {"pool_stride", false}, {"a_load", true},      {"b_load", false},
-    {"d_load", false},      {"a_rows", false},       {"b_rows", false},
-    {"inner_a_rows", false}, {"inner_b_rows", false}, {"outer_a", false},
-    {"outer_b", false},     {"tiles", false},       {"ideal_compute_cycles_or_dram_rows", false},
-    {"runs", false},        {"cold", false},        {"min", false},
-    {"median", true},       {"max", false},         {"flag", false}};
+constexpr Column known_columns[] = {{"net", true},
+                                    {"kind", true},
+                                    {"index", true},
+                                    {"name", false},
+                                    {"C", true},
+                                    {"K", true},
+                                    {"in_dim", true},
+                                    {"out_dim", true},
+                                    {"kernel", true},
+                                    {"stride", true},
+                                    {"pad", true},
+                                    {"pool", false},
+                                    {"pool_stride", false},
+                                    {"a_load", true},
+                                    {"b_load", false},
+                                    {"d_load", false},
+                                    {"a_rows", false},
+                                    {"b_rows", false},
+                                    {"inner_a_rows", false},
+                                    {"inner_b_rows", false},
+                                    {"outer_a", false},
+                                    {"outer_b", false},
+                                    {"tiles", false},
+                                    {"ideal_compute_cycles_or_dram_rows", false},
+                                    {"runs", false},
+                                    {"cold", false},
+                                    {"min", false},
+                                    {"median", true},
+                                    {"max", false},
+                                    {"flag", false}};
 /// Networks of the study whose layers could not be told apart for certain.
 constexpr std::string_view unsure_networks[] = {"googlenet"};
 constexpr int64_t row_bytes = 16;  ///< the unit of the file's columns of sizes and traffic
@@ -71,7 +90,8 @@ class Reader {
                 read_row(line);
             if (places_.empty()) break;  // without its columns nothing of the file can be read
         }
-        if (places_.empty() && !found_.has_errors()) fail("the file has no header", "give it a line of column names");
+        if (places_.empty() && !found_.has_errors())
+            fail("the file has no header", "give it a line of column names");
         if (!places_.empty() && rows_.empty() && !found_.has_errors())
             fail("the file has no rows", "give it a measured layer a line");
         if (found_.has_errors()) throw UserError(std::move(found_));
@@ -180,8 +200,8 @@ class Reader {
         const int64_t derived = (work.in_height + 2 * work.pad - work.kernel) / work.stride + 1;
         const bool unsure = !row.not_counted.empty();
         if (derived != work.out_height && !unsure)
-            fail(fmt::format("out_dim is {}; in_dim {}, kernel {}, stride {} and pad {} make {}", work.out_height,
-                             work.in_height, work.kernel, work.stride, work.pad, derived),
+            fail(fmt::format("out_dim is {}; in_dim {}, kernel {}, stride {} and pad {} make {}",
+                             work.out_height, work.in_height, work.kernel, work.stride, work.pad, derived),
                  "give the shape that was measured, or a `flag` that says why not");
         if (derived != work.out_height && unsure) return;  // printed without a time of ours
         work.kind = Work::Kind::convolution;
@@ -190,19 +210,19 @@ class Reader {
             work.in_width = work.out_width = work.out_height * work.out_width;
             work.in_height = work.out_height = 1;
         }
-        row.layer_class = work.out_width == 1      ? LayerClass::fully_connected
-                          : row.kind == "matmul"   ? LayerClass::gemm
-                          : work.in_channels <= 4  ? LayerClass::first_layer
-                          : work.kernel == 1       ? LayerClass::pointwise
-                                                   : LayerClass::window;
+        row.layer_class = work.out_width == 1     ? LayerClass::fully_connected
+                          : row.kind == "matmul"  ? LayerClass::gemm
+                          : work.in_channels <= 4 ? LayerClass::first_layer
+                          : work.kernel == 1      ? LayerClass::pointwise
+                                                  : LayerClass::window;
         row.tiles.total = number("tiles", 0, largest);
         const auto walks = [&](const char* moved, const char* whole) -> int64_t {
             const int64_t rows = number(whole, 0, int64_t{1} << 40);
             return rows == 0 ? 0 : std::llround(double(number(moved, 0, int64_t{1} << 40)) / double(rows));
         };
         row.tiles.over_pixels = walks("b_load", "b_rows");
-        row.tiles.over_filters = work.kind == Work::Kind::product ? walks("a_load", "a_rows")
-                                                                  : number("outer_a", 0, largest);
+        row.tiles.over_filters =
+            work.kind == Work::Kind::product ? walks("a_load", "a_rows") : number("outer_a", 0, largest);
     }
 
     void read_sum(MeasuredRow& row) {
@@ -221,19 +241,24 @@ class Reader {
 
 }  // namespace
 
-int64_t Work::macs() const {
-    return in_channels * out_channels * out_height * out_width * kernel * kernel;
-}
+int64_t Work::macs() const { return in_channels * out_channels * out_height * out_width * kernel * kernel; }
 
 std::string_view name_of(LayerClass layer_class) {
     switch (layer_class) {
-        case LayerClass::window: return "3x3 and larger";
-        case LayerClass::pointwise: return "1x1";
-        case LayerClass::first_layer: return "first layer";
-        case LayerClass::fully_connected: return "fully connected";
-        case LayerClass::gemm: return "GEMM";
-        case LayerClass::element_wise: return "element-wise";
-        case LayerClass::pooling: return "pooling";
+        case LayerClass::window:
+            return "3x3 and larger";
+        case LayerClass::pointwise:
+            return "1x1";
+        case LayerClass::first_layer:
+            return "first layer";
+        case LayerClass::fully_connected:
+            return "fully connected";
+        case LayerClass::gemm:
+            return "GEMM";
+        case LayerClass::element_wise:
+            return "element-wise";
+        case LayerClass::pooling:
+            return "pooling";
     }
     throw InternalError("unknown class of layers");
 }

@@ -24,7 +24,7 @@ struct Work {
 
 /// How the measured schedule was cut, as far as the row says.
 struct MeasuredTiles {
-    int64_t total = 0;       ///< tiles of the whole layer; 0: the row does not say
+    int64_t total = 0;         ///< tiles of the whole layer; 0: the row does not say
     int64_t over_filters = 0;  ///< how often the input was walked
     int64_t over_pixels = 0;   ///< how often the weights were walked
 };
@@ -48,9 +48,9 @@ struct MeasuredRow {
     Work work;
     MeasuredTiles tiles;
     LayerClass layer_class = LayerClass::window;
-    double cycles = 0;              ///< the median of the warm runs
-    double least = 0, most = 0;     ///< of the warm runs
-    std::string not_counted;        ///< why the row is printed and not counted; empty: it is
+    double cycles = 0;           ///< the median of the warm runs
+    double least = 0, most = 0;  ///< of the warm runs
+    std::string not_counted;     ///< why the row is printed and not counted; empty: it is
     double noise() const { return (most - least) / cycles; }
 };
 

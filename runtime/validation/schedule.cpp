@@ -24,7 +24,8 @@ struct Span {
 };
 std::vector<Span> cut(int64_t extent, int64_t size) {
     std::vector<Span> spans;
-    for (int64_t first = 0; first < extent; first += size) spans.push_back({first, std::min(size, extent - first)});
+    for (int64_t first = 0; first < extent; first += size)
+        spans.push_back({first, std::min(size, extent - first)});
     return spans;
 }
 
@@ -64,10 +65,13 @@ class Movers {
 class Layer {
   public:
     Layer(const MeasuredRow& row, const platforms::Platform& platform)
-        : work_(row.work), program_("measured"), tiles_(tiles_of(row, budget_of(platform))),
+        : work_(row.work),
+          program_("measured"),
+          tiles_(tiles_of(row, budget_of(platform))),
           movers_(program_, platform) {
         const Budget budget = budget_of(platform);
-        operand_half_ = budget.operand_rows * budget.side, sum_half_ = budget.sum_rows * budget.side * sum_bytes;
+        operand_half_ = budget.operand_rows * budget.side,
+        sum_half_ = budget.sum_rows * budget.side * sum_bytes;
         side_ = budget.side;
         const auto l2 = static_cast<int64_t>(platform.l2().size_bytes());
         const int64_t a = work_.in_height * work_.in_width * work_.in_channels;
@@ -101,12 +105,12 @@ class Layer {
         int64_t in_l2 = 0;  ///< bytes; 0: it does not fit there
     };
     struct Tile {
-        Span rows, columns;        ///< of the pooled output
+        Span rows, columns;  ///< of the pooled output
         Span filters, channels;
         Span out_rows, out_columns;  ///< of the convolution
         Span in_rows, in_columns;
-        int64_t sums = 0;            ///< place in L1
-        std::vector<Task> bias;      ///< none: the sums continue
+        int64_t sums = 0;        ///< place in L1
+        std::vector<Task> bias;  ///< none: the sums continue
         struct Slice {
             Span channels;
             int64_t input = 0, weights = 0;  ///< places in L1
@@ -123,7 +127,9 @@ class Layer {
         home.in_l2 = bytes;
         return home;
     }
-    static Buffer source(const Home& home, bool again) { return again && home.in_l2 > 0 ? home.l2 : home.ddr; }
+    static Buffer source(const Home& home, bool again) {
+        return again && home.in_l2 > 0 ? home.l2 : home.ddr;
+    }
 
     Tile load(Span rows, Span columns, Span filters, Span channels) {
         Tile tile;
@@ -140,8 +146,8 @@ class Layer {
             if (stored_[sum_number_ % 2]) emptied.push_back(*stored_[sum_number_ % 2]);
             const int64_t pixels = tile.out_rows.size * tile.out_columns.size;
             const int64_t bias = (pixels + side_ - 1) / side_ * filters.size * sum_bytes;
-            tile.bias = {movers_.load(program_.bytes("", sums_, tile.sums, bias), program_.bytes("", bias_, 0, bias),
-                                      emptied)};
+            tile.bias = {movers_.load(program_.bytes("", sums_, tile.sums, bias),
+                                      program_.bytes("", bias_, 0, bias), emptied)};
         }
         std::vector<Task> free;  // the tile two before it no longer needs its place
         if (number_ >= 2) free.push_back(last_product_[number_ % 2].value());
@@ -161,11 +167,13 @@ class Layer {
         slice.channels = channels, slice.input = place;
         const std::vector<Expr> input_shape{tile.in_rows.size, tile.in_columns.size, channels.size};
         const int64_t input_at =
-            (tile.in_rows.first * work_.in_width + tile.in_columns.first) * work_.in_channels + channels.first;
+            (tile.in_rows.first * work_.in_width + tile.in_columns.first) * work_.in_channels +
+            channels.first;
         slice.loads.push_back(movers_.load(
             program_.region("", operands_, place, bytes_type(input_shape)),
-            program_.region("", source(inputs_, tile.filters.first > 0), input_at,
-                            bytes_type(input_shape).strides({work_.in_width * work_.in_channels, work_.in_channels, 1})),
+            program_.region(
+                "", source(inputs_, tile.filters.first > 0), input_at,
+                bytes_type(input_shape).strides({work_.in_width * work_.in_channels, work_.in_channels, 1})),
             free));
         place += tile.in_rows.size * tile.in_columns.size * channels.size;
         slice.weights = place;
@@ -189,8 +197,10 @@ class Layer {
         for (const Tile::Slice& slice : tile.slices)
             for (int64_t at_row = 0; at_row < work_.kernel; ++at_row)
                 for (int64_t at_column = 0; at_column < work_.kernel; ++at_column) {
-                    const Span rows = touched(tile.out_rows, at_row, work_.stride, work_.pad, work_.in_height);
-                    const Span columns = touched(tile.out_columns, at_column, work_.stride, work_.pad, work_.in_width);
+                    const Span rows =
+                        touched(tile.out_rows, at_row, work_.stride, work_.pad, work_.in_height);
+                    const Span columns =
+                        touched(tile.out_columns, at_column, work_.stride, work_.pad, work_.in_width);
                     if (rows.size == 0 || columns.size == 0) continue;
                     last = product(tile, slice, rows, columns, at_row, at_column);
                 }
@@ -209,7 +219,8 @@ class Layer {
             return span.first * work_.stride + at - work_.pad - first;
         };
         const int64_t x_at = (input(rows, at_row, tile.in_rows.first) * tile.in_columns.size +
-                              input(columns, at_column, tile.in_columns.first)) * channels;
+                              input(columns, at_column, tile.in_columns.first)) *
+                             channels;
         const Region x = program_.region(
             "", operands_, slice.input + x_at,
             bytes_type({1, rows.size, columns.size, channels})
@@ -218,16 +229,19 @@ class Layer {
             "", operands_, slice.weights + (at_row * work_.kernel + at_column) * channels * filters,
             bytes_type({1, 1, channels, filters}));
         const int64_t y_at = ((rows.first - tile.out_rows.first) * tile.out_columns.size + columns.first -
-                              tile.out_columns.first) * filters * sum_bytes;
-        const Region y = program_.region(
-            "", sums_, tile.sums + y_at,
-            tensor(ElemType::i32, {1, rows.size, columns.size, filters})
-                .strides({0, tile.out_columns.size * filters, filters, 1}));
+                              tile.out_columns.first) *
+                             filters * sum_bytes;
+        const Region y = program_.region("", sums_, tile.sums + y_at,
+                                         tensor(ElemType::i32, {1, rows.size, columns.size, filters})
+                                             .strides({0, tile.out_columns.size * filters, filters, 1}));
         std::vector<Task> loads = tile.bias;
         loads.push_back(slice.loads.at(0)), loads.push_back(slice.loads.at(static_cast<size_t>(at_row) + 1));
         return program_.compute("conv2d.acc", {x, w, y}, {y})
-            .attr("pads", {0, 0, 0, 0}).attr("strides", {1, 1}).attr("dilations", {1, 1})
-            .attr("accum_type", ElemType::i32).after(loads);
+            .attr("pads", {0, 0, 0, 0})
+            .attr("strides", {1, 1})
+            .attr("dilations", {1, 1})
+            .attr("accum_type", ElemType::i32)
+            .after(loads);
     }
 
     void store(const Tile& tile, const Task& last) {
@@ -236,7 +250,8 @@ class Layer {
         const Region to = program_.region(
             "", result_, (tile.rows.first * width + tile.columns.first) * filters + tile.filters.first,
             bytes_type(shape).strides({width * filters, filters, 1}));
-        stored_[stores_++ % 2] = movers_.store(to, program_.region("", sums_, tile.sums, bytes_type(shape)), last);
+        stored_[stores_++ % 2] =
+            movers_.store(to, program_.region("", sums_, tile.sums, bytes_type(shape)), last);
     }
 
     const Work& work_;

@@ -34,26 +34,30 @@ nlohmann::ordered_json number(double value) {
 }  // namespace
 
 std::string text_of(const std::vector<ComparedRow>& rows) {
-    std::string text = fmt::format("{:<28}{:<16}{:>12}{:>9}{:>12}{:>10}{:>12}  {}\n", "row", "class", "measured",
-                                   "noise", "simulated", "error", "own choice", "of the array's cycles; remarks");
+    std::string text =
+        fmt::format("{:<28}{:<16}{:>12}{:>9}{:>12}{:>10}{:>12}  {}\n", "row", "class", "measured", "noise",
+                    "simulated", "error", "own choice", "of the array's cycles; remarks");
     for (const ComparedRow& row : rows) {
         const MeasuredRow& m = row.measured;
         const std::string remark = remark_of(row);
         text += fmt::format(
-            "{:<28}{:<16}{:>12.0f}{:>9}{:>12}{:>10}{:>12}  {}{}\n", m.name(), name_of(m.layer_class), m.cycles,
-            percent(m.noise()), row.simulated ? fmt::format("{:.0f}", *row.simulated) : "-",
-            row.simulated ? signed_percent(row.error()) : "-", row.own ? fmt::format("{:.0f}", *row.own) : "-",
-            row.simulated ? causes_text(row.causes) : "", remark.empty() ? "" : (row.simulated ? "; " : "") + remark);
+            "{:<28}{:<16}{:>12.0f}{:>9}{:>12}{:>10}{:>12}  {}{}\n", m.name(), name_of(m.layer_class),
+            m.cycles, percent(m.noise()), row.simulated ? fmt::format("{:.0f}", *row.simulated) : "-",
+            row.simulated ? signed_percent(row.error()) : "-",
+            row.own ? fmt::format("{:.0f}", *row.own) : "-", row.simulated ? causes_text(row.causes) : "",
+            remark.empty() ? "" : (row.simulated ? "; " : "") + remark);
     }
-    text += fmt::format("\n{:<24}{:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", "class", "rows", "median", "mean", "p90",
-                        "signed mean", "rank correlation");
+    text += fmt::format("\n{:<24}{:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", "class", "rows", "median", "mean",
+                        "p90", "signed mean", "rank correlation");
     const std::vector<Summary> summaries = summaries_of(rows);
     for (const Summary& s : summaries)
-        text += fmt::format("{:<24}{:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", s.name, s.rows, percent(s.median),
-                            percent(s.mean), percent(s.p90), signed_percent(s.signed_mean), rank_text(s.rank));
+        text +=
+            fmt::format("{:<24}{:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", s.name, s.rows, percent(s.median),
+                        percent(s.mean), percent(s.p90), signed_percent(s.signed_mean), rank_text(s.rank));
     const Summary& all = summaries.back();
-    return text + fmt::format("\n{} rows: |error| median {}, mean {}, p90 {}, rank correlation {}\n", all.rows,
-                              percent(all.median), percent(all.mean), percent(all.p90), rank_text(all.rank));
+    return text + fmt::format("\n{} rows: |error| median {}, mean {}, p90 {}, rank correlation {}\n",
+                              all.rows, percent(all.median), percent(all.mean), percent(all.p90),
+                              rank_text(all.rank));
 }
 
 std::string json_of(const std::vector<ComparedRow>& rows, const std::string& platform) {
@@ -61,8 +65,8 @@ std::string json_of(const std::vector<ComparedRow>& rows, const std::string& pla
     Json list = Json::array(), classes = Json::array();
     for (const ComparedRow& row : rows) {
         const MeasuredRow& m = row.measured;
-        Json one{{"line", m.line},        {"row", m.name()},        {"class", name_of(m.layer_class)},
-                 {"measured", m.cycles},  {"noise", m.noise()},     {"counted", row.counted()},
+        Json one{{"line", m.line},          {"row", m.name()},    {"class", name_of(m.layer_class)},
+                 {"measured", m.cycles},    {"noise", m.noise()}, {"counted", row.counted()},
                  {"remark", remark_of(row)}};
         if (row.simulated) {
             one["simulated"] = *row.simulated;
@@ -79,9 +83,16 @@ std::string json_of(const std::vector<ComparedRow>& rows, const std::string& pla
         list.push_back(std::move(one));
     }
     for (const Summary& s : summaries_of(rows))
-        classes.push_back(Json{{"class", s.name}, {"rows", s.rows}, {"median", s.median}, {"mean", s.mean},
-                               {"p90", s.p90}, {"signed_mean", s.signed_mean}, {"rank_correlation", number(s.rank)}});
-    return json_text(Json{{"platform", platform}, {"rows", std::move(list)}, {"classes", std::move(classes)}}, 1) + "\n";
+        classes.push_back(Json{{"class", s.name},
+                               {"rows", s.rows},
+                               {"median", s.median},
+                               {"mean", s.mean},
+                               {"p90", s.p90},
+                               {"signed_mean", s.signed_mean},
+                               {"rank_correlation", number(s.rank)}});
+    return json_text(Json{{"platform", platform}, {"rows", std::move(list)}, {"classes", std::move(classes)}},
+                     1) +
+           "\n";
 }
 
 }  // namespace kpu::validation

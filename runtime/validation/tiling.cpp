@@ -27,8 +27,8 @@ Tiles tiles_of_product(const Work& work, const Budget& budget) {
     std::array<int64_t, 3> tile{std::min(most[0], root), std::min(most[1], root),
                                 std::min(most[2], operands / 2 / root)};
     const auto fits = [&](const std::array<int64_t, 3>& t) {
-        return (t[0] + t[1]) * t[2] <= operands && t[0] * t[1] <= sums && t[0] <= most[0] && t[1] <= most[1] &&
-               t[2] <= most[2];
+        return (t[0] + t[1]) * t[2] <= operands && t[0] * t[1] <= sums && t[0] <= most[0] &&
+               t[1] <= most[1] && t[2] <= most[2];
     };
     for (bool grown = true; grown;) {
         grown = false;
@@ -56,7 +56,8 @@ bool fits(const Work& work, const Budget& budget, const Tiles& tiles) {
     const int64_t across = ceil_div(tiles.filters, budget.side), deep = ceil_div(tiles.channels, budget.side);
     const auto in = [&](int64_t out) { return (out - 1) * work.stride + work.kernel; };
     return rows * columns * across <= budget.sum_rows &&
-           in(rows) * in(columns) * deep + work.kernel * work.kernel * tiles.channels * across <= budget.operand_rows;
+           in(rows)*in(columns)*deep + work.kernel * work.kernel * tiles.channels * across <=
+               budget.operand_rows;
 }
 
 /// Rows of the array's side that rows of pixels leave idle, over all tiles: the software keeps the array full.
@@ -66,7 +67,8 @@ int64_t idle_rows(const Work& work, const Budget& budget, const Tiles& tiles) {
         return ceil_div(pixels, budget.side) * budget.side - pixels;
     };
     const int64_t width = pooled_width(work), whole = width / tiles.width, rest = width % tiles.width;
-    return ceil_div(pooled_height(work), tiles.height) * (whole * idle(tiles.width) + (rest > 0 ? idle(rest) : 0));
+    return ceil_div(pooled_height(work), tiles.height) *
+           (whole * idle(tiles.width) + (rest > 0 ? idle(rest) : 0));
 }
 
 /// Of a convolution: as many as the row says; of equals those that leave the array idle least, then the widest.
@@ -76,7 +78,8 @@ Tiles tiles_of_convolution(const MeasuredRow& row, const Budget& budget) {
     Choice best;
     for (int64_t deep = 1; deep <= ceil_div(work.in_channels, side); ++deep) {
         for (int64_t across = 1; across <= ceil_div(work.out_channels, side); ++across) {
-            Tiles tiles{1, 1, std::min(work.out_channels, across * side), std::min(work.in_channels, deep * side)};
+            Tiles tiles{1, 1, std::min(work.out_channels, across * side),
+                        std::min(work.in_channels, deep * side)};
             const int64_t walks = ceil_div(work.out_channels, tiles.filters);
             if (row.tiles.over_filters > 0 && walks != row.tiles.over_filters) continue;
             for (tiles.height = 1; tiles.height <= height; ++tiles.height) {
@@ -91,8 +94,8 @@ Tiles tiles_of_convolution(const MeasuredRow& row, const Budget& budget) {
         }
     }
     if (best.from_total == std::numeric_limits<int64_t>::max())
-        throw UserError(fmt::format("{}: no tile of it fits half of L1. Fix: a platform with a larger engine.l1.",
-                                    row.name()));
+        throw UserError(fmt::format(
+            "{}: no tile of it fits half of L1. Fix: a platform with a larger engine.l1.", row.name()));
     return best.tiles;
 }
 
@@ -107,8 +110,9 @@ Budget budget_of(const platforms::Platform& platform) {
     budget.operand_rows = 2 * third / budget.side;
     budget.sum_rows = third / (4 * budget.side);
     if (budget.sum_rows < budget.side || budget.operand_rows < 2 * budget.side)
-        throw UserError(fmt::format("{}: {} bytes of L1 hold no tiles of an array {} wide. Fix: set engine.l1.size_bytes.",
-                                    platform.name(), engine.l1().size_bytes(), budget.side));
+        throw UserError(fmt::format(
+            "{}: {} bytes of L1 hold no tiles of an array {} wide. Fix: set engine.l1.size_bytes.",
+            platform.name(), engine.l1().size_bytes(), budget.side));
     return budget;
 }
 

@@ -11,7 +11,7 @@ namespace kpu::validation {
 
 /// What one of two tiles in flight may take, in rows of the array's width: operands of a byte, sums of four.
 struct Budget {
-    int64_t side = 16;          ///< of the array
+    int64_t side = 16;  ///< of the array
     int64_t operand_rows = 0;
     int64_t sum_rows = 0;
 };

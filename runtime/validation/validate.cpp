@@ -70,7 +70,8 @@ Causes causes_of(const traces::StatSet& stats, double cycles) {
             causes.padding = share;
         else if (starts_with(cause, "stalled.")) {
             causes.stalled += share;
-            if (share > most) most = share, causes.largest = cause.substr(std::string_view("stalled.").size());
+            if (share > most)
+                most = share, causes.largest = cause.substr(std::string_view("stalled.").size());
         }
     }
     return causes;
@@ -96,9 +97,10 @@ Run run(Module module, const platforms::Platform& platform, const std::atomic<bo
 
 std::string content_of(const MeasuredRow& row) {
     const Work& w = row.work;
-    return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(w.kind), w.in_channels, w.out_channels,
-                       w.in_height, w.in_width, w.out_height, w.out_width, w.kernel, w.stride, w.pad, w.pool,
-                       w.pool_stride, w.elements, row.tiles.total, row.tiles.over_filters, row.tiles.over_pixels);
+    return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(w.kind), w.in_channels,
+                       w.out_channels, w.in_height, w.in_width, w.out_height, w.out_width, w.kernel, w.stride,
+                       w.pad, w.pool, w.pool_stride, w.elements, row.tiles.total, row.tiles.over_filters,
+                       row.tiles.over_pixels);
 }
 
 void compare(ComparedRow& row, const platforms::Platform& platform, const ValidateOptions& options) {
@@ -142,7 +144,8 @@ std::vector<Summary> summaries_of(const std::vector<ComparedRow>& rows) {
     for (const ComparedRow& row : rows) {
         if (!row.counted()) continue;
         all.push_back(&row);
-        (row.measured.cycles < short_layer_cycles ? brief : by_class[row.measured.layer_class]).push_back(&row);
+        (row.measured.cycles < short_layer_cycles ? brief : by_class[row.measured.layer_class])
+            .push_back(&row);
     }
     std::vector<Summary> summaries;
     for (const auto& [layer_class, members] : by_class)

@@ -32,7 +32,7 @@ struct ComparedRow {
 struct Summary {
     std::string name;
     size_t rows = 0;
-    double median = 0, mean = 0, p90 = 0;   ///< of |error|
+    double median = 0, mean = 0, p90 = 0;  ///< of |error|
     double signed_mean = 0;
     double rank = 0;  ///< Spearman's correlation of simulated and measured cycles; NaN with fewer than 2 rows
 };

@@ -65,8 +65,8 @@ USES = {
     "runtime/debug": "runtime",
     "runtime/compare": "runtime explain",
     "runtime/validation": "runtime/trials compiler/pipeline",
-    "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug runtime/compare runtime/validation "
-    "analysis explain traces/*",
+    "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug runtime/compare "
+    "runtime/validation analysis explain traces/*",
     "python": "runtime/schedule_engine runtime/trials runtime/what_if runtime/compare runtime/debug "
     "compiler/onnx analysis explain traces/*",
 }

@@ -66,8 +66,8 @@ TEST(SystolicPhysical, WeightsEnterBehindTheLastCommand) {
     };
     EXPECT_EQ(pace(7, 0), 16u);
     EXPECT_EQ(pace(16, 0), 16u);
-    EXPECT_EQ(pace(20, 0), 16u + 16);           // 4 vectors in the last command
-    EXPECT_EQ(pace(28 * 4, 28), 28u * 4 + 4);   // 12
+    EXPECT_EQ(pace(20, 0), 16u + 16);          // 4 vectors in the last command
+    EXPECT_EQ(pace(28 * 4, 28), 28u * 4 + 4);  // 12
     EXPECT_EQ(pace(14 * 14, 14), 14u * 14 + 2);
     EXPECT_EQ(pace(7 * 7, 7), 7u * 7 + 9);
     array.command_rows = 0;

@@ -86,14 +86,13 @@ def row_cells(row: Report) -> list[str]:
 
 def row_table(report: Report) -> str:
     """Every row."""
-    head = (
-        "row | measured | noise | simulated | error | own choice | useful / fill / padding / stalled, % | remark"
-    )
+    head = "row | measured | noise | simulated | error | own choice"
+    head += " | useful / fill / padding / stalled, % | remark"
     return table(head, [row_cells(row) for row in report["rows"]])
 
 
 def picture(report: Report) -> str:
-    """Simulated over measured cycles, both logarithmic; the line is where both are equal, the others 20 % off."""
+    """Simulated over measured cycles, both logarithmic; lines where both are equal and where they are 20 % off."""
     side, margin = 480, 50
     shown = [row for row in report["rows"] if row["counted"]]
     values = [row[axis] for row in shown for axis in ("measured", "simulated")]
@@ -120,7 +119,8 @@ def picture(report: Report) -> str:
         y = margin + side - at(10.0**power)
         parts.append(f'<text x="{x:.1f}" y="{margin + side + 15}" text-anchor="middle">1e{power}</text>')
         parts.append(f'<text x="{margin - 5}" y="{y:.1f}" text-anchor="end">1e{power}</text>')
-    parts.append(f'<text x="{margin + side / 2}" y="{width - 12}" text-anchor="middle">measured cycles</text>')
+    middle = f'x="{margin + side / 2}" y="{width - 12}" text-anchor="middle"'
+    parts.append(f"<text {middle}>measured cycles</text>")
     parts.append(f'<text x="{margin}" y="{margin - 8}">simulated cycles</text>')
     classes = sorted({row["class"] for row in shown})
     for number, name in enumerate(classes):

@@ -15,7 +15,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* header =
-    "net,kind,index,C,K,in_dim,out_dim,kernel,stride,pad,pool,pool_stride,a_load,b_load,a_rows,b_rows,outer_a,tiles,"
+    "net,kind,index,C,K,in_dim,out_dim,kernel,stride,pad,pool,pool_stride,a_load,b_load,a_rows,b_rows,outer_"
+    "a,tiles,"
     "min,median,max,flag\n";
 
 std::vector<MeasuredRow> read(const std::string& text) {

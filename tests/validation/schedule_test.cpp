@@ -28,7 +28,8 @@ uint64_t macs_of(const Work& work) {
         for (int64_t x = 0; x < work.out_width; ++x)
             for (int64_t i = 0; i < work.kernel; ++i)
                 for (int64_t j = 0; j < work.kernel; ++j) {
-                    const int64_t row = y * work.stride + i - work.pad, column = x * work.stride + j - work.pad;
+                    const int64_t row = y * work.stride + i - work.pad,
+                                  column = x * work.stride + j - work.pad;
                     pairs += row >= 0 && row < work.in_height && column >= 0 && column < work.in_width;
                 }
     return pairs * static_cast<uint64_t>(work.in_channels * work.out_channels);

@@ -30,7 +30,8 @@ TEST(Summary, Figures) {
 }
 
 TEST(Summary, ClassesAndWhatDoesNotCount) {
-    std::vector<ComparedRow> rows = {row(60000, 66000), row(60000, 54000, LayerClass::pointwise), row(40000, 50000)};
+    std::vector<ComparedRow> rows = {row(60000, 66000), row(60000, 54000, LayerClass::pointwise),
+                                     row(40000, 50000)};
     rows.push_back(row(70000, 700000));
     rows.back().measured.not_counted = "sets a parameter";
     const auto summaries = summaries_of(rows);

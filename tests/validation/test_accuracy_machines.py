@@ -1,4 +1,4 @@
-"""docs/accuracy_machines.md holds what the command says; fields of real machines have sources; bad files are named.
+"""docs/accuracy_machines.md holds what the command says; fields of real machines have sources.
 
 usage: KPUSIM=build/release/bin/kpusim test_accuracy_machines.py
 """
@@ -40,9 +40,7 @@ def without_source(text: str) -> list[str]:
     return [
         line
         for line in text.splitlines()
-        if FIELD.search(line.partition("#")[0])
-        and not line.startswith(LABELS)
-        and not SOURCE.search(line)
+        if FIELD.search(line.partition("#")[0]) and not line.startswith(LABELS) and not SOURCE.search(line)
     ]
 
 
@@ -76,8 +74,8 @@ class Page(unittest.TestCase):
         counted = [row for row in page_rows() if row[4] != "-" and "not counted" not in row[7]]
         errors = [abs(float(row[3]) / float(row[1]) - 1) for row in counted]
         deciles = statistics.quantiles(errors, n=10, method="inclusive")
-        wanted = ["all", str(len(errors)), percent(statistics.median(errors)), percent(statistics.fmean(errors)),
-                  percent(deciles[8])]  # fmt: skip
+        figures = statistics.median(errors), statistics.fmean(errors), deciles[8]
+        wanted = ["all", str(len(errors)), *map(percent, figures)]
         line = next(x for x in PAGE.read_text(encoding="utf-8").splitlines() if x.startswith("| all |"))
         self.assertEqual([cell.strip() for cell in line.strip("|").split("|")][:5], wanted)
 

@@ -44,12 +44,14 @@ TEST(Tiling, ConvolutionsFit) {
         SCOPED_TRACE(row.name());
         const Work& work = row.work;
         const Tiles tiles = tiles_of(row, budget);
-        const int64_t rows = Tiles::unpooled(work, tiles.height), columns = Tiles::unpooled(work, tiles.width);
+        const int64_t rows = Tiles::unpooled(work, tiles.height),
+                      columns = Tiles::unpooled(work, tiles.width);
         const int64_t across = ceil_div(tiles.filters, 16), deep = ceil_div(tiles.channels, 16);
         EXPECT_LE(rows * columns * across, 512);
-        EXPECT_LE(((rows - 1) * work.stride + work.kernel) * ((columns - 1) * work.stride + work.kernel) * deep +
-                      work.kernel * work.kernel * tiles.channels * across,
-                  4096);
+        EXPECT_LE(
+            ((rows - 1) * work.stride + work.kernel) * ((columns - 1) * work.stride + work.kernel) * deep +
+                work.kernel * work.kernel * tiles.channels * across,
+            4096);
         ++all, equal += tiles.count(work) == row.tiles.total;
     }
     EXPECT_GE(double(equal), 0.9 * double(all));
