@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/diagnostics.hpp"
 #include "isa/builder.hpp"
 
 namespace kpu::validation {
@@ -204,6 +205,7 @@ class Layer {
                     if (rows.size == 0 || columns.size == 0) continue;
                     last = product(tile, slice, rows, columns, at_row, at_column);
                 }
+        if (!last) throw InternalError("a tile that lies in the padding");
         last_product_[computed_ % 2] = last;
         ++computed_;
         if (tile.channels.end() != work_.in_channels) return;

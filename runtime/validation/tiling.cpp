@@ -45,6 +45,7 @@ Tiles tiles_of_product(const Work& work, const Budget& budget) {
 struct Choice {
     Tiles tiles;
     int64_t from_total = std::numeric_limits<int64_t>::max(), from_walks = 0, idle = 0, columns = 0;
+    bool found() const { return from_total != std::numeric_limits<int64_t>::max(); }
     bool better_than(const Choice& other) const {
         return std::tie(from_total, from_walks, idle, columns) <
                std::tie(other.from_total, other.from_walks, other.idle, other.columns);
@@ -72,7 +73,7 @@ int64_t idle_rows(const Work& work, const Budget& budget, const Tiles& tiles) {
 }
 
 /// Of a convolution: as many as the row says; of equals those that leave the array idle least, then the widest.
-Tiles tiles_of_convolution(const MeasuredRow& row, const Budget& budget) {
+Choice best_choice(const MeasuredRow& row, const Budget& budget, bool as_walked) {
     const Work& work = row.work;
     const int64_t height = pooled_height(work), width = pooled_width(work), side = budget.side;
     Choice best;
@@ -81,7 +82,7 @@ Tiles tiles_of_convolution(const MeasuredRow& row, const Budget& budget) {
             Tiles tiles{1, 1, std::min(work.out_channels, across * side),
                         std::min(work.in_channels, deep * side)};
             const int64_t walks = ceil_div(work.out_channels, tiles.filters);
-            if (row.tiles.over_filters > 0 && walks != row.tiles.over_filters) continue;
+            if (as_walked && row.tiles.over_filters > 0 && walks != row.tiles.over_filters) continue;
             for (tiles.height = 1; tiles.height <= height; ++tiles.height) {
                 for (tiles.width = 1; tiles.width <= width && fits(work, budget, tiles); ++tiles.width) {
                     const int64_t spots = ceil_div(height, tiles.height) * ceil_div(width, tiles.width);
@@ -93,9 +94,13 @@ Tiles tiles_of_convolution(const MeasuredRow& row, const Budget& budget) {
             }
         }
     }
-    if (best.from_total == std::numeric_limits<int64_t>::max())
-        throw UserError(fmt::format(
-            "{}: no tile of it fits half of L1. Fix: a platform with a larger engine.l1.", row.name()));
+    return best;
+}
+
+Tiles tiles_of_convolution(const MeasuredRow& row, const Budget& budget) {
+    Choice best = best_choice(row, budget, true);
+    if (!best.found()) best = best_choice(row, budget, false);
+    if (!best.found()) throw UserError("no tile fits half of L1. Fix: a platform with a larger engine.l1.");
     return best.tiles;
 }
 

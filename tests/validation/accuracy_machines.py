@@ -92,7 +92,7 @@ def row_table(report: Report) -> str:
 
 
 def picture(report: Report) -> str:
-    """Simulated over measured cycles, both logarithmic; lines where both are equal and where they are 20 % off."""
+    """Simulated over measured cycles, logarithmic; lines where both are equal and where they are 20 % off."""
     side, margin = 480, 50
     shown = [row for row in report["rows"] if row["counted"]]
     values = [row[axis] for row in shown for axis in ("measured", "simulated")]
