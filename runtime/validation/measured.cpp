@@ -101,7 +101,7 @@ class Reader {
   private:
     void fail(const std::string& what, const std::string& fix) {
         SourcePos place;
-        place.file = path_, place.line = static_cast<uint32_t>(line_);
+        place.file = path_, place.line = static_cast<uint32_t>(line_), place.column = 1;
         found_.error(place, what + ". Fix: " + fix + ".");
     }
 

@@ -81,7 +81,7 @@ TEST(Measured, Refusals) {
     EXPECT_THAT(error_of("net,kind,latency_us\nn,conv,1\n"), HasSubstr("unknown column `latency_us`"));
     EXPECT_THAT(error_of("net,kind\nn,conv\n"), HasSubstr("there is no column `median`"));
     EXPECT_THAT(error_of(header + std::string("n,matmul,1,512,1000,1,1,1,1,0,,,,,,,,,,50us,,\n")),
-                HasSubstr("rows.csv:2: error: column `median` has `50us`"));
+                HasSubstr("rows.csv:2:1: error: column `median` has `50us`"));
     EXPECT_THAT(error_of(header + std::string("n,matmul,1,512,,1,1,1,1,0,,,,,,,,,,50,,\n")),
                 HasSubstr("column `K` is empty"));
     EXPECT_THAT(error_of(header + std::string("n,matmul,1,512,1000,1,1,1,1,0\n")), HasSubstr("10 fields"));
