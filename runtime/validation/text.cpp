@@ -24,6 +24,8 @@ std::string remark_of(const ComparedRow& row) {
     if (row.simulated && row.measured.tiles.total > 0 && row.measured.tiles.total != row.tiles)
         remark += fmt::format("{}{} tiles instead of {}", remark.empty() ? "" : "; ", row.tiles,
                               row.measured.tiles.total);
+    if (!row.own_failed.empty())
+        remark += fmt::format("{}no own choice: {}", remark.empty() ? "" : "; ", row.own_failed);
     return remark;
 }
 
@@ -79,7 +81,6 @@ std::string json_of(const std::vector<ComparedRow>& rows, const std::string& pla
                              {"largest_stall", row.causes.largest}};
         }
         if (row.own) one["own_choice"] = *row.own;
-        if (!row.own_failed.empty()) one["own_choice_failed"] = row.own_failed;
         list.push_back(std::move(one));
     }
     for (const Summary& s : summaries_of(rows))

@@ -7,8 +7,8 @@ namespace {
 
 /// Every device is consistent with itself: burst, bus, data rate, row cycle, capacity, a source.
 TEST(DdrDevices, AreConsistent) {
-    EXPECT_THAT(ddr_device_names(),
-                testing::ElementsAre("DDR4-3200", "LPDDR4-3200", "HBM2-2000", "LPDDR5-6400", "DDR5-4800", "DDR3-2000-quad"));
+    EXPECT_THAT(ddr_device_names(), testing::ElementsAre("DDR4-3200", "LPDDR4-3200", "HBM2-2000",
+                                                         "LPDDR5-6400", "DDR5-4800", "DDR3-2000-quad"));
     const double peak[] = {25.6, 12.8, 32.0, 25.6, 19.2};
     const uint64_t gib[] = {8, 2, 1, 2, 8};
     for (size_t i = 0; i < 5; ++i) {
