@@ -24,8 +24,6 @@ std::string remark_of(const ComparedRow& row) {
     if (row.simulated && row.measured.tiles.total > 0 && row.measured.tiles.total != row.tiles)
         remark += fmt::format("{}{} tiles instead of {}", remark.empty() ? "" : "; ", row.tiles,
                               row.measured.tiles.total);
-    if (!row.own_failed.empty())
-        remark += fmt::format("{}no own choice: {}", remark.empty() ? "" : "; ", row.own_failed);
     return remark;
 }
 
@@ -41,7 +39,9 @@ std::string text_of(const std::vector<ComparedRow>& rows) {
                     "simulated", "error", "own choice", "of the array's cycles; remarks");
     for (const ComparedRow& row : rows) {
         const MeasuredRow& m = row.measured;
-        const std::string remark = remark_of(row);
+        std::string remark = remark_of(row);
+        if (!row.own_failed.empty())
+            remark += fmt::format("{}no own choice: {}", remark.empty() ? "" : "; ", row.own_failed);
         text += fmt::format(
             "{:<28}{:<16}{:>12.0f}{:>9}{:>12}{:>10}{:>12}  {}{}\n", m.name(), name_of(m.layer_class),
             m.cycles, percent(m.noise()), row.simulated ? fmt::format("{:.0f}", *row.simulated) : "-",
@@ -81,6 +81,7 @@ std::string json_of(const std::vector<ComparedRow>& rows, const std::string& pla
                              {"largest_stall", row.causes.largest}};
         }
         if (row.own) one["own_choice"] = *row.own;
+        if (!row.own_failed.empty()) one["own_choice_failed"] = row.own_failed;
         list.push_back(std::move(one));
     }
     for (const Summary& s : summaries_of(rows))
