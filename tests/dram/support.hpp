@@ -22,7 +22,7 @@ inline Config config_of(const std::string& device, const std::string& mapping = 
 /// Bytes to the next row of the same bank: ROW_STRIDE of device_params.csv.
 inline uint64_t row_stride(const std::string& device) {
     if (device == "DDR4-3200" || device == "DDR5-4800") return 131072;
-    return device == "LPDDR5-6400" ? 65536 : 32768;
+    return device == "LPDDR5-6400" || device == "DDR3-2000-quad" ? 65536 : 32768;
 }
 
 inline ReplayResult replay_pattern(const ReplayConfig& config, const std::string& device,
