@@ -352,13 +352,14 @@ class Evaluation {
                                                               : 1 / times_read(i);
         const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts *
                              distinct(i) * share;
-        const double unit = mover.unit_cycles(at_home_.runs(i)), link = mover.link_cycles(at_home_.runs(i));
+        const Runs runs = at_home_.runs(i);
+        const double unit = mover.unit_cycles(runs), link = mover.link_cycles(runs);
         const double pins = at_home_.pin_cycles(i);
         of.system_link += times * link;
         of.system_units += times * unit / mover.units;
         of.ddr += times * pins;
-        (output ? of.write_turns : of.read_turns) += times * target.turning(at_home_.runs(i));
-        const double burst = std::min(mover.burst, at_home_.runs(i).bytes);
+        (output ? of.write_turns : of.read_turns) += times * target.turning(runs);
+        const double burst = std::min(mover.burst, runs.bytes);
         of.l2 += times * size / burst * target.l2.share_of(burst);
         const double alone = std::max({unit, link, pins});
         if (output) {
