@@ -43,7 +43,16 @@ def os_path(path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", Platform.names())
+def test_a_platform_without_vpu() -> None:
+    """Told before compiling, as compiling does: its products end in the array."""
+    assert sorted(SHIPPED) == sorted(set(Platform.names()) - {"gemmini16"})
+    config = kpu.KPUConfig(name="gemmini16")
+    with pytest.raises(kpu.CompilationError, match="device `gemmini16` has no VPU"):
+        kpu.KPUCompiler().compile(MODEL, config, "int8", SAMPLES)
+    assert any("VPU" in str(problem) for problem in kpu.KPUCompiler().validate_model(MODEL, config, "int8"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_every_platform_by_its_name(name: str, expected: np.ndarray) -> None:
     """The device itself, with each of its precisions; the others are refused by name."""
     config = kpu.KPUConfig(name=name)

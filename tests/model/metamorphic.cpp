@@ -228,6 +228,7 @@ const std::vector<std::string>& parameters_without_steps() {
                                                 "type_family",
                                                 "variant",
                                                 "store_on_dma",
+                                                "calibration_row",
                                                 "characteristic.unit",
                                                 "characteristic.key",
                                                 "characteristic.value"};
@@ -249,6 +250,7 @@ const std::vector<SteppedParameter>& stepped_parameters() {
             {"engine.array.rows", E::either},  // a larger array fills and drains longer
             {"engine.array.cols", E::either},
             {"engine.array.rate.relative", E::faster},
+            {"engine.array.command_rows", E::either, "16"},  // 0 is no limit
             {"engine.array.operand_bytes_per_cycle", E::faster},
             {"engine.array.result_bytes_per_cycle", E::faster},
             {"engine.vector.cstl_count", E::faster},

@@ -58,15 +58,15 @@ WRITES = {
 # All other options. A new one has to be put here or above.
 OTHERS = set(
     "--bounds-only --bind "
-    "--help --timeout --platform --set --header --param --input --fill --mode --order --values --stepper "
-    "--strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time --trace-window "
-    "--trace-filter --expect-cycles --power-budget --peak-power-budget --tolerance --estimates --check-estimates --json --quiet "
-    "--sarif --ci --budgets --memory --fix-suggest --as --bin-ns --threshold --top --device --mapping "
-    "--max-outstanding --channels --channel-interleave --ranks --data-rate --dim --batch --precision "
-    "--calibrate --percentile "
-    "--boundary --layout --image-mean --image-std --print-after --explain-mapping --dot --memory-map "
-    "--export-qdq --retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share "
-    "--power-by --power-in --report-accuracy --write-mapping --group-size --inferences --effort --no-own-choice".split()
+    "--help --timeout --platform --set --header --param --input --fill --mode --order --values "
+    "--stepper --strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time "
+    "--trace-window --trace-filter --expect-cycles --power-budget --peak-power-budget --tolerance "
+    "--estimates --check-estimates --json --quiet --sarif --ci --budgets --memory --fix-suggest --as "
+    "--bin-ns --threshold --top --device --mapping --max-outstanding --channels --channel-interleave "
+    "--ranks --data-rate --dim --batch --precision --calibrate --percentile --boundary --layout "
+    "--image-mean --image-std --print-after --explain-mapping --dot --memory-map --export-qdq "
+    "--retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share --power-by "
+    "--power-in --report-accuracy --write-mapping --group-size --inferences --effort --no-own-choice".split()
 )
 
 
