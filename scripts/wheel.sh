@@ -25,15 +25,15 @@ rm -r "$licences"
 PATH="$PWD/$tools/bin:$PATH" "$tools/bin/auditwheel" repair --strip --wheel-dir out/dist build/wheel/*.whl
 
 "$tools/bin/pip" download --quiet --disable-pip-version-check --only-binary :all: --dest "$packages" numpy==2.3.5 protobuf
-/usr/bin/python3 -B tests/python/test_wheel.py --packages "$packages" out/dist
+/usr/bin/python3 -B tests/python/check_wheel.py --packages "$packages" out/dist
 if [ "${1:-}" = chroot ]; then
     system=build/wheel_chroot
     [ -x "$system/usr/bin/python3" ] || debootstrap --variant=minbase --include=python3-venv bookworm "$system" >/dev/null
     rm -rf "$system/kpusim"
     mkdir "$system/kpusim"
-    cp -r --parents platforms tests/python/test_wheel.py tests/install examples/digits "$packages" out/dist "$system/kpusim"
+    cp -r --parents platforms tests/python/check_wheel.py tests/install examples/digits "$packages" out/dist "$system/kpusim"
     # the loader asks /proc where a program is
     unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$system" \
-        /usr/bin/python3 -B /kpusim/tests/python/test_wheel.py --packages "/kpusim/$packages" /kpusim/out/dist
+        /usr/bin/python3 -B /kpusim/tests/python/check_wheel.py --packages "/kpusim/$packages" /kpusim/out/dist
 fi
 (cd out/dist && sha256sum -- *.whl *.tar.gz >SHA256SUMS && cat SHA256SUMS)

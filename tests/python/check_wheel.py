@@ -1,6 +1,6 @@
 """A wheel of the Python package works in an environment that has nothing of ours but it.
 
-usage: test_wheel.py [--packages FOLDER] WHEELS: NumPy and protobuf come from that folder; else NumPy is
+usage: check_wheel.py [--packages FOLDER] WHEELS: NumPy and protobuf come from that folder; else NumPy is
 the system's. WHEELS has one wheel, which --packages takes for one that auditwheel repaired.
 """
 
