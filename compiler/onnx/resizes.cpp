@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "compiler/onnx/indexing.hpp"
 #include "compiler/onnx/operators.hpp"
@@ -116,8 +117,10 @@ Resize resize_of(Call& call) {
 template <class Real>
 Real place(const Resize& r, size_t d, int64_t size, int64_t i) {
     const Real scale = static_cast<Real>(r.scales[d]), at = static_cast<Real>(i),
-               in = static_cast<Real>(size), one = 1, half = Real(0.5), count = static_cast<Real>(r.sizes[d]),
-               out = scale * in;
+               in = static_cast<Real>(size), one = 1, half = Real(0.5), count = static_cast<Real>(r.sizes[d]);
+    // where the size was given, the product with the scale made from it is that size, but for the rounding of f32
+    const bool sized = std::is_same_v<Real, float> && std::fabs(scale * in - count) < count / (1 << 20);
+    const Real out = sized ? count : scale * in;
     if (r.coordinates == "align_corners") return out == one ? 0 : at * (in - one) / (out - one);
     if (r.coordinates == "asymmetric") return at / scale;
     if (r.coordinates == "pytorch_half_pixel" && r.sizes[d] == 1) return 0;
@@ -148,12 +151,16 @@ double kernel(const Resize& r, double x) {
     return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-int64_t nearest_element(const Resize& r, size_t d, double at) {
+/// In f32 3.4999998 is in the middle, as ONNX Runtime has it; in binary64 what lies beside it does, as the opcode has it.
+template <class Real>
+int64_t nearest_element(const Resize& r, size_t d, int64_t size, int64_t i) {
+    constexpr double rounding = std::is_same_v<Real, float> ? 1e-6 : 0;
+    const double at = position<Real>(r, d, size, i);
     const double low = std::floor(at);
     double chosen = low;
     if (r.nearest == "ceil" || (r.nearest == "by_dimension" && r.scales[d] < 1)) chosen = std::ceil(at);
-    if (r.nearest == "round_prefer_floor") chosen = at - low <= 0.5 ? low : low + 1;
-    if (r.nearest == "round_prefer_ceil") chosen = at - low < 0.5 ? low : low + 1;
+    if (r.nearest == "round_prefer_floor") chosen = at - low <= 0.5 + rounding ? low : low + 1;
+    if (r.nearest == "round_prefer_ceil") chosen = at - low < 0.5 - rounding ? low : low + 1;
     return static_cast<int64_t>(chosen);
 }
 
@@ -162,8 +169,7 @@ std::vector<int64_t> nearest_elements(const Resize& r, size_t d, int64_t size) {
     Call::check_made({r.sizes[d]});
     std::vector<int64_t> result;
     for (int64_t i = 0; i < r.sizes[d]; ++i)
-        result.push_back(
-            std::clamp<int64_t>(nearest_element(r, d, position<Real>(r, d, size, i)), 0, size - 1));
+        result.push_back(std::clamp<int64_t>(nearest_element<Real>(r, d, size, i), 0, size - 1));
     return result;
 }
 
@@ -182,7 +188,7 @@ Known weights(const Resize& r, size_t d, int64_t size) {
             r.mode == "nearest" ? position<float>(r, d, size, i) : position<double>(r, d, size, i);
         if (r.coordinates == "tf_crop_and_resize" && (at < 0 || at > static_cast<double>(size - 1))) continue;
         if (r.mode == "nearest") {
-            cell(nearest_element(r, d, at), i) = 1;
+            cell(nearest_element<float>(r, d, size, i), i) = 1;
             continue;
         }
         double sum = 0;

@@ -5,6 +5,7 @@ usage: test_models.py GRAPH_RUN
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -278,6 +279,20 @@ class Models(unittest.TestCase):
                 cases.append(self.model([resize], {"x": self.d.floats([1, size]), **scales}, "y"))
                 # its shape is inferred in binary64
                 cases[-1].model.graph.output[0].type.tensor_type.ClearField("shape")
+        run(cases, TOOL)
+        for case in cases:
+            self.assertEqual(case.error, "")
+            self.assertEqual(problem(case, by_runtime(case), None), "")
+
+    def test_nearest_in_the_middle(self) -> None:
+        """Positions that are halves but for the rounding of f32 are halves: 7 elements to 2, 22 to 29."""
+        cases = []
+        for size, count, mode in itertools.product((3, 7, 14, 19, 22, 23), range(1, 31), ("floor", "ceil")):
+            for coordinates in ("asymmetric", "half_pixel", "align_corners", "half_pixel_symmetric"):
+                how = {"nearest_mode": f"round_prefer_{mode}", "coordinate_transformation_mode": coordinates}
+                resize = node("Resize", "x none none to", "y", mode="nearest", **how)
+                operands = {"none": Const(np.zeros(0, np.float32)), "to": whole([1, count])}
+                cases.append(self.model([resize], {"x": self.d.floats([1, size]), **operands}, "y", opset=19))
         run(cases, TOOL)
         for case in cases:
             self.assertEqual(case.error, "")
