@@ -166,13 +166,14 @@ SourcePos place_of(const Finding& finding, const BoundProgram& program) {
     const std::string file = program.module ? program.module->origin : std::string();
     if (finding.kind == FindingKind::unused_buffer && program.module)
         return program.module->pos_of_buffer(finding.buffer);
-    if (finding.statement < program.positions.size()) return program.positions[finding.statement];
-    return {file, 0, 0};
+    SourcePos pos = program.pos_of(finding.statement);
+    if (pos.file.empty()) pos.file = file;
+    return pos;
 }
 
 FindingSide side_of(const BoundProgram& program, uint32_t statement, const LoopValues& loops) {
     FindingSide side;
-    if (statement < program.positions.size()) side.pos = program.positions[statement];
+    side.pos = program.pos_of(statement);
     side.pos.statement = statement;
     const BoundStatement& bound = program.statements[statement];
     if (bound.kind == BoundStatement::Kind::task) side.task = program.tasks[bound.index].name;

@@ -104,9 +104,8 @@ size_t HazardLog::add(const BoundProgram& program, HazardKind kind, const Hazard
     finding.kind = kind;
     finding.statement = task.statement;
     finding.other_statement = other_statement;
-    if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
-    if (other && other_statement < program.positions.size())
-        finding.other_pos = program.positions[other_statement];
+    finding.pos = program.pos_of(task.statement);
+    if (other) finding.other_pos = program.pos_of(other_statement);
     finding.loops = task.loops;
     finding.task = statement_text(program, task.statement, task.loops);
     if (other) {
@@ -145,7 +144,7 @@ void HazardLog::add_kernel(const BoundProgram& program, const HazardSide& task,
     HazardFinding finding;
     finding.kind = HazardKind::kernel;
     finding.statement = finding.other_statement = task.statement;
-    if (task.statement < program.positions.size()) finding.pos = program.positions[task.statement];
+    finding.pos = program.pos_of(task.statement);
     finding.loops = task.loops;
     finding.task = statement_text(program, task.statement, task.loops);
     finding.buffer = code.buffers[race.buffer].name;

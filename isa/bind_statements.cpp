@@ -124,12 +124,10 @@ bool Binder::bind_statements() {
     op_ids_.reserve(result_.ops.size() + count);
     result_.statements.reserve(count);
     result_.tasks.reserve(count);
-    if (!module_.source.statements.empty()) result_.positions.reserve(count);
     result_.carries_places = program_.place_size() > 0;
     for (size_t i = 0; i < count; ++i) {
         BoundStatement& statement = result_.statements.emplace_back();
         statement.parent = nesting_.parent[i];
-        if (!module_.source.statements.empty()) result_.positions.push_back(module_.pos_of_statement(i));
         const proto::Statement& source = program_.statement(static_cast<int>(i));
         if (source.has_loop()) {
             statement.kind = BoundStatement::Kind::loop;

@@ -25,7 +25,6 @@ std::shared_ptr<const Module> without_text(const std::shared_ptr<const Module>& 
     FieldMaskUtil::MergeMessageTo(program, kept, FieldMaskUtil::MergeOptions(), &result->program);
     result->origin = module->origin;
     result->source = module->source;
-    result->source.statements = {};
     result->source.regions = {};
     return result;
 }

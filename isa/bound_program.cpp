@@ -14,6 +14,11 @@ bool Dims::operator==(const Dims& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
 }
 
+SourcePos BoundProgram::pos_of(size_t statement) const {
+    if (!module || statement >= module->source.statements.size()) return {};
+    return module->pos_of_statement(statement);
+}
+
 std::string BoundProgram::where(const BoundTask& task) const {
     const bool of_network = task.op < ops.size() && !ops[task.op].type.empty();
     return fmt::format(

@@ -232,8 +232,9 @@ struct BoundProgram {
     std::vector<TensorSpec> inputs;  ///< buffers that need host data (design.md section 9)
     std::vector<TensorSpec> outputs;
     std::vector<DataImage> data;
-    std::vector<SourcePos> positions;  ///< parallel to statements, for messages; may be empty
-    bool carries_places = false;       ///< the program says of statements what source they were made of
+    bool carries_places = false;  ///< the program says of statements what source they were made of
+    /// Of a statement in its source, for messages; empty where that is not known.
+    SourcePos pos_of(size_t statement) const;
     /// "program `p`, operation `conv1` (Conv), task `t` at net.py:7:1", for messages; the operation of compiled
     /// networks alone, the place of programs that carry places.
     std::string where(const BoundTask& task) const;

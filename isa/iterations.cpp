@@ -92,8 +92,7 @@ std::string in_iteration(const BoundProgram& program, uint32_t statement, const 
 }
 
 std::string place_text(const BoundProgram& program, uint32_t statement) {
-    if (statement >= program.positions.size()) return {};
-    const SourcePos& pos = program.positions[statement];
+    const SourcePos pos = program.pos_of(statement);
     return pos.line == 0 ? std::string() : fmt::format(" at {}:{}:{}", pos.file, pos.line, pos.column);
 }
 

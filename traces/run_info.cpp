@@ -319,12 +319,10 @@ RunInfo describe(const BoundProgram& program) {
             row.instance = task.instance;
             row.stage = stage_of(program, task);
         }
-        if (i < program.positions.size()) {
-            const SourcePos& pos = program.positions[i];
-            row.file = pos.file;
-            row.line = pos.line;
-            row.column = pos.column;
-        }
+        const SourcePos pos = program.pos_of(i);
+        row.file = pos.file;
+        row.line = pos.line;
+        row.column = pos.column;
         for (int32_t parent = statement.parent; parent >= 0; parent = program.statements[parent].parent) {
             row.loops.push_back(program.loops[program.statements[parent].index].variable);
         }

@@ -117,8 +117,7 @@ class Simulation {
             const std::string status =
                 name_of(supervise(interrupt, 0, [&] { return simulation.step_task(&done, &interrupt); }));
             if (done.serial == runtime::Completion::none) return py::make_tuple(status, py::none());
-            const auto& positions = simulation.program().positions;
-            const SourcePos pos = done.statement < positions.size() ? positions[done.statement] : SourcePos{};
+            const SourcePos pos = simulation.program().pos_of(done.statement);
             py::dict row;
             row["serial"] = done.serial;
             row["name"] = done.name;
@@ -306,8 +305,7 @@ py::list tasks(const BoundProgram& program) {
         row["name"] = task.name;
         row["opcode"] = operation_of(task);
         row["unit"] = kpu::name_of(task.unit);
-        row["place"] =
-            place_of(statement < program.positions.size() ? program.positions[statement] : SourcePos{});
+        row["place"] = place_of(program.pos_of(statement));
         row["loops"] = py::tuple(py::cast(loops_of(program, statement)));
         row["deps"] = py::tuple(deps);
         row["carried"] = py::tuple(carried);

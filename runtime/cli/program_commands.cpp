@@ -58,8 +58,7 @@ std::string memory_text(const analysis::ScheduleReport& report, const BoundProgr
             use.level == Level::l1 ? fmt::format("L1[{}]", use.engine) : std::string(name_of(use.level));
         text += fmt::format("{}: buffers take {} bytes, at most {} hold what is still needed", level,
                             use.declared, use.peak_live);
-        if (use.statement < program.positions.size()) {
-            const SourcePos& pos = program.positions[use.statement];
+        if (const SourcePos pos = program.pos_of(use.statement); !pos.file.empty()) {
             text += fmt::format(", at {}:{}:{}", pos.file, pos.line, pos.column);
         }
         text += '\n';

@@ -69,7 +69,7 @@ class Schedule {
         if (!program_.carries_places) return operations;
         for (const Task& task : tasks_) {  // the place of an operation is that of its first task
             std::string& place = operations[task.bound->op].place;
-            const SourcePos& pos = program_.positions[task.statement];
+            const SourcePos pos = program_.pos_of(task.statement);
             if (place.empty() && pos.line != 0) place = fmt::format("{}:{}", pos.file, pos.line);
         }
         return operations;

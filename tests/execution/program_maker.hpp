@@ -137,8 +137,11 @@ class ProgramMaker {
 
     /// Gives statement s the source position line s + 1.
     void add_positions() {
+        const auto module = std::make_shared<Module>();
+        module->source.files = {"p.nem"};
         for (uint32_t s = 0; s < program.statements.size(); ++s)
-            program.positions.push_back({"p.nem", s + 1, 1});
+            module->source.statements.push_back({0, s + 1, 1});
+        program.module = module;
     }
 
   private:

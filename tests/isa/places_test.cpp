@@ -35,9 +35,8 @@ TEST(Places, EveryStatementOfAContainerHasItsPlace) {
     const auto read = read_back(module);
     EXPECT_EQ(read->program.SerializeAsString(), module.program.SerializeAsString());
     const BoundProgram bound = bind(read, {}, {});
-    ASSERT_EQ(bound.positions.size(), bound.statements.size());
-    for (uint32_t s = 0; s < bound.positions.size(); ++s)
-        EXPECT_TRUE(test::same_place(bound.positions[s], test::emitter_pos(s))) << s;
+    for (uint32_t s = 0; s < bound.statements.size(); ++s)
+        EXPECT_TRUE(test::same_place(bound.pos_of(s), test::emitter_pos(s))) << s;
 }
 
 TEST(Places, StatementsWithoutOneStandInTheFile) {
@@ -45,14 +44,14 @@ TEST(Places, StatementsWithoutOneStandInTheFile) {
     test::add_places(module.program);
     module.program.mutable_statement(0)->clear_place();
     const BoundProgram bound = bind(read_back(module), {}, {});
-    EXPECT_TRUE(test::same_place(bound.positions[0], {"net.kpu", 0, 0, 0}));
-    EXPECT_TRUE(test::same_place(bound.positions[1], test::emitter_pos(1)));
+    EXPECT_TRUE(test::same_place(bound.pos_of(0), {"net.kpu", 0, 0, 0}));
+    EXPECT_TRUE(test::same_place(bound.pos_of(1), test::emitter_pos(1)));
 }
 
 TEST(Places, ProgramsWithoutPlacesHaveNone) {
     const auto read = read_back(test::relu_rows());
-    EXPECT_TRUE(read->source.statements.empty());
-    EXPECT_TRUE(bind(read, {}, {}).positions.empty());
+    EXPECT_TRUE(read->source.regions.empty());
+    EXPECT_TRUE(bind(read, {}, {}).pos_of(0).file.empty());
 }
 
 TEST(Places, TasksKeepTheirNames) {
@@ -146,7 +145,7 @@ TEST(Places, ATableThatContradictsItselfIsRefusedByTheField) {
 }
 
 TEST(Places, AreNotKeptTwice) {
-    // Of a long program the text goes once it is bound: the bound one has the places.
+    // Of a long program the text goes once it is bound; the places of its statements stay.
     builder::Program p("long");
     const builder::Buffer b = p.buffer("B", Level::ddr, 64, 64), c = p.buffer("C", Level::l2, 64, 64);
     const builder::TensorType row = builder::tensor(ElemType::i8, {64});
@@ -158,8 +157,8 @@ TEST(Places, AreNotKeptTwice) {
     BoundProgram bound = bind(read, {}, {});
     shed_text(bound, read);
     EXPECT_EQ(read->program.place_size(), 0);
-    EXPECT_TRUE(read->source.statements.empty());
-    EXPECT_TRUE(test::same_place(bound.positions[5000], test::emitter_pos(5000)));
+    EXPECT_TRUE(read->source.regions.empty());
+    EXPECT_TRUE(test::same_place(bound.pos_of(5000), test::emitter_pos(5000)));
 }
 
 }  // namespace
