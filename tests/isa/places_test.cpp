@@ -50,7 +50,7 @@ TEST(Places, StatementsWithoutOneStandInTheFile) {
 
 TEST(Places, ProgramsWithoutPlacesHaveNone) {
     const auto read = read_back(test::relu_rows());
-    EXPECT_TRUE(read->source.regions.empty());
+    EXPECT_TRUE(read->source.statements.empty());
     EXPECT_TRUE(bind(read, {}, {}).pos_of(0).file.empty());
 }
 
@@ -157,7 +157,7 @@ TEST(Places, AreNotKeptTwice) {
     BoundProgram bound = bind(read, {}, {});
     shed_text(bound, read);
     EXPECT_EQ(read->program.place_size(), 0);
-    EXPECT_TRUE(read->source.regions.empty());
+    EXPECT_EQ(read->program.statement_size(), 0);
     EXPECT_TRUE(test::same_place(bound.pos_of(5000), test::emitter_pos(5000)));
 }
 
