@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "platforms/area.hpp"
 #include "platforms/ddr.hpp"
 #include "platforms/energy_table.hpp"
 #include "platforms/platform.hpp"
@@ -16,11 +17,6 @@ using traces::Component;
 
 constexpr double hop_mm = 2.0;  ///< wire that a byte drives per hop
 constexpr double kib = 1024, mib = 1024 * kib;
-
-/// Estimated layout area at 16 nm; it shrinks with the square of the node.
-constexpr double area_node_nm = 16;
-constexpr double pe_mm2_int = 0.0006, pe_mm2_half = 0.0015, pe_mm2_f32 = 0.003;
-constexpr double lane_mm2 = 0.01, dma_channel_mm2 = 0.05, sequencer_mm2 = 0.1, link_byte_mm2 = 0.0003;
 
 /// The action that a MAC of this rate is charged as.
 std::string mac_action(const std::string& rate_type) {
@@ -211,6 +207,7 @@ class Pricer {
         prices_.statics.push_back(
             {component, leakage_mw + clock, leakage_mw + value("clock", "static.gated") * clock});
     }
+    /// The areas are those of area_figures.csv; for leakage they shrink with the square of the node.
     double logic_leakage(double mm2_at_16nm) const {
         const double shrink = table_.node_nm() / area_node_nm;
         return value("logic", "static.leak") * mm2_at_16nm * shrink * shrink;
@@ -244,16 +241,6 @@ class Pricer {
         return why;
     }
 
-    static double pe_area(const proto::SystolicArray& array) {
-        double area = pe_mm2_int;
-        for (const proto::MacRate& rate : array.rate()) {
-            if (rate.type() == "f32") area = std::max(area, pe_mm2_f32);
-            const auto types = rate_types(rate.type());
-            if (types && is_float(types->first) && rate.type() != "f32") area = std::max(area, pe_mm2_half);
-        }
-        return area;
-    }
-
     double peak_array(const proto::SystolicArray& array) const {
         double dearest = 0;
         for (const proto::MacRate& rate : array.rate()) {
@@ -277,9 +264,9 @@ class Pricer {
             case Component::l2:
                 return sram_leakage(size);
             case Component::noc:
-                return logic_leakage(size * link_byte_mm2);
+                return logic_leakage(size * figure_mm2("noc.link_byte"));
             case Component::dma:
-                return logic_leakage(size * dma_channel_mm2);
+                return logic_leakage(size * figure_mm2("dma.channel"));
             default:
                 return logic_leakage(size);
         }
@@ -294,9 +281,9 @@ class Pricer {
         const proto::SystolicArray& array = engine.array();
         const proto::Vector& vector = engine.vector();
         const double lanes = static_cast<double>(vector.cstl_count() + vector.vpu_count()) * vector.lanes();
-        return {pe_area(array) * array.count() * array.rows() * array.cols(),
+        return {figure_mm2(cell_figure(array)) * array.count() * array.rows() * array.cols(),
                 peak_array(array),
-                lanes * lane_mm2,
+                lanes * figure_mm2("vector.lane"),
                 mw(lanes * value("vector", "op.f32")),
                 static_cast<double>(engine.l1().size_bytes()),
                 peak_port(engine.l1()),
@@ -333,7 +320,7 @@ class Pricer {
         add(Component::l2, l2_bytes, peak_port(platform_.l2()));
         add(Component::noc, link_bytes, mw(link_bytes * noc_byte()));
         add(Component::dma, all.dma_channels, all.dma_mw);
-        add(Component::ctrl, engines * sequencer_mm2, mw(dispatches * value("ctrl", "instr")));
+        add(Component::ctrl, engines * figure_mm2("ctrl.sequencer"), mw(dispatches * value("ctrl", "instr")));
     }
 
     const Platform& platform_;

@@ -22,8 +22,13 @@ namespace kpu::platforms {
 namespace {
 
 /// Files among the embedded ones that are no device: families, tables, and the abstract baseline.
-constexpr std::string_view not_devices[] = {"ddr_devices.textproto", "energy_generic_16nm.textproto",
-                                            "kpusim_ext.nem", "npm_baseline_1_0.nem",
+constexpr std::string_view not_devices[] = {"area_figures.csv",
+                                            "area_process.csv",
+                                            "area_sram.csv",
+                                            "ddr_devices.textproto",
+                                            "energy_generic_16nm.textproto",
+                                            "kpusim_ext.nem",
+                                            "npm_baseline_1_0.nem",
                                             "variant_sets.textproto"};
 
 constexpr size_t max_extends = 16;
