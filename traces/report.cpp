@@ -37,6 +37,7 @@ class Report : private TextLines {
         units();
         traffic();
         energy();
+        area();
         operations();
         return lines();
     }
@@ -179,6 +180,25 @@ class Report : private TextLines {
             line("  its low to high corner: {} to {}, {:.3g} W to {:.3g} W average",
                  energy_text(band->low_uj), energy_text(band->high_uj), band->low_w, band->high_w);
         }
+    }
+
+    void area() {
+        if (stats_.contains("area.total_mm2")) {
+            const double total = real("area.total_mm2");
+            line("\narea         {:.3g} mm2, {:.3g} to {:.3g}", total, real("area.low_mm2"),
+                 real("area.high_mm2"));
+            for (int c = 0; c < component_count; ++c) {
+                const std::string_view name = name_of(static_cast<Component>(c));
+                const double mm2 = real(fmt::format("area.by_component.{}_mm2", name));
+                if (mm2 == 0) continue;
+                line("  {:<8}{:>10.3g} mm2  {}  ({:.3g} to {:.3g})", name, mm2, percent(mm2, total),
+                     real(fmt::format("area.low.{}_mm2", name)), real(fmt::format("area.high.{}_mm2", name)));
+            }
+            line("  {}", stats_.all().at("area.total_mm2").meaning);
+        }
+        if (stats_.contains("area.not_modelled"))
+            line("{}not modelled: {}", stats_.contains("area.total_mm2") ? "  " : "\narea         ",
+                 stats_.all().at("area.not_modelled").meaning);
     }
 
     /// "  array       576": cycles that the resource takes at least, also where they overlap with other operations.

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "model/device/device_impl.hpp"
+#include "platforms/area.hpp"
 #include "platforms/platform.hpp"
 #include "platforms/units.hpp"
 
@@ -22,6 +24,48 @@ double dram_bytes_per_second(const proto::Platform& platform) {
     const proto::DdrDevice device = platforms::ddr_device(platform);
     return double(platform.ddr().channels()) * platform.ddr().data_rate_mtps() * 1e6 *
            device.bus_width_bits() / 8.0;
+}
+
+/// Silicon: of each unit, of the components, of all. A unit without a figure has no key: area.not_modelled names it.
+void area_statistics(const platforms::AreaReport& report, uint32_t node_nm, traces::StatSet& stats) {
+    std::map<std::string_view, platforms::Area> components;
+    std::map<std::string, std::vector<std::string>> missing;  // units by the reason
+    for (const platforms::AreaRow& row : report.rows) {
+        const platforms::Area& area = row.area;
+        if (!area.not_modelled.empty()) {
+            missing[area.not_modelled].push_back(row.unit);
+            continue;
+        }
+        stats.set(fmt::format("area.{}_mm2", row.unit), area.mm2, "mm2",
+                  fmt::format("area of the unit, {:.3g} to {:.3g}: {}", area.low, area.high, area.source));
+        platforms::Area& sum = components[traces::name_of(row.component)];
+        sum.mm2 += area.mm2;
+        sum.low += area.low;
+        sum.high += area.high;
+    }
+    const auto set = [&](const std::string& key, double mm2, std::string_view meaning) {
+        stats.set(fmt::format("area.{}_mm2", key), mm2, "mm2", meaning);
+    };
+    for (const auto& [component, sum] : components) {
+        set(fmt::format("by_component.{}", component), sum.mm2, "area of all units of a component");
+        set(fmt::format("low.{}", component), sum.low, "its low end");
+        set(fmt::format("high.{}", component), sum.high, "its high end");
+    }
+    if (!components.empty()) {
+        set("total", report.mm2,
+            fmt::format("area of all units with a figure at {} nm, without {}", node_nm,
+                        platforms::area_left_out));
+        set("low", report.low, "low end of area.total_mm2: all units at theirs");
+        set("high", report.high, "high end of area.total_mm2: all units at theirs");
+    }
+    uint64_t count = 0;
+    std::string why;
+    for (const auto& [reason, units] : missing) {
+        count += units.size();
+        const std::string others = units.size() > 1 ? fmt::format(" and {} more", units.size() - 1) : "";
+        why += fmt::format("{}{}{}: {}", why.empty() ? "" : "; ", units.front(), others, reason);
+    }
+    if (count > 0) stats.set("area.not_modelled", count, "count", fmt::format("no area is known of {}", why));
 }
 
 }  // namespace
@@ -49,6 +93,8 @@ void Device::Impl::count_statistics(traces::StatSet& stats) {
     stats.set("tasks.completed", controller->completed_count(), "count", "tasks completed");
     const execution::HazardLog none;
     hazard_statistics(data ? data->hazards() : none, stats);
+    const uint32_t node_nm = ledger->prices().node_nm;
+    area_statistics(platforms::area_of(platform, units, node_nm), node_nm, stats);
 }
 
 void hazard_statistics(const execution::HazardLog& log, traces::StatSet& stats) {
