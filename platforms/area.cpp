@@ -24,6 +24,11 @@ constexpr double least_bank_bytes = 4096, least_words = 64;
 /// The published crossbar has as many ports.
 constexpr uint32_t most_ports = 128;
 
+constexpr std::string_view sram_source =
+    "macros of CACTI 7 at 22 nm (area_sram.csv), by published cells, times what memories of dies are over "
+    "them; crossbar of "
+    "Passas et al. (NOCS 2010, TCAD 2012)";
+
 enum class Follows { logic, io, none };
 
 struct Figure {
@@ -111,7 +116,7 @@ Area scaled(std::string_view name, double count, const Process& process) {
     const Figure& one = figure(name);
     if (!one.known) return unknown(std::string(one.source));
     const double factor = count * process.factor(one.follows);
-    return {one.mm2 * factor, one.low * factor, one.high * factor, std::string(one.source), ""};
+    return {one.mm2 * factor, one.low * factor, one.high * factor, one.source, "", ""};
 }
 
 /// What CACTI is not to be relied on for, of banks like these; empty when nothing.
@@ -148,11 +153,10 @@ Area sram_at(const proto::Sram& sram, const Process& process) {
     area.mm2 = macros * assembly.mm2 + crossbar.mm2;
     area.low = macros * assembly.low + crossbar.low;
     area.high = macros * assembly.high + crossbar.high;
-    area.source = fmt::format(
-        "{} banks of one port: CACTI 7, {:.3g} mm2, times {:g}, what memories of dies are over it; crossbar "
-        "of {} ports, {:.3g} mm2: {}{}",
-        sram.banks(), macros, assembly.mm2, sram.ports(), crossbar.mm2, figure("sram.crosspoint_bit").source,
-        doubts(sram, bank_bytes));
+    area.source = sram_source;
+    area.note =
+        fmt::format("{} banks of one port with {:.3g} mm2 of macros, {} ports with {:.3g} mm2 of crossbar{}",
+                    sram.banks(), macros, sram.ports(), crossbar.mm2, doubts(sram, bank_bytes));
     return area;
 }
 

@@ -14,7 +14,8 @@ namespace kpu::platforms {
 /// Silicon of a unit, or why there is no figure for it. area.md says what is in it.
 struct Area {
     double mm2 = 0, low = 0, high = 0;
-    std::string source;
+    std::string_view source;   ///< of the figures: lives as long as the program
+    std::string note;          ///< of this unit: what it consists of, what is doubtful; empty: nothing to say
     std::string not_modelled;  ///< empty, or why the three are 0
 };
 

@@ -37,8 +37,10 @@ void area_statistics(const platforms::AreaReport& report, uint32_t node_nm, trac
             continue;
         }
         stats.set(fmt::format("area.{}_mm2", row.unit), area.mm2, "mm2",
-                  fmt::format("area of the unit, {:.3g} to {:.3g}: {}", area.low, area.high, area.source));
+                  fmt::format("area of the unit, {:.3g} to {:.3g}{}{}", area.low, area.high,
+                              area.note.empty() ? "" : ": ", area.note));
         platforms::Area& sum = components[traces::name_of(row.component)];
+        sum.source = area.source;
         sum.mm2 += area.mm2;
         sum.low += area.low;
         sum.high += area.high;
@@ -47,7 +49,8 @@ void area_statistics(const platforms::AreaReport& report, uint32_t node_nm, trac
         stats.set(fmt::format("area.{}_mm2", key), mm2, "mm2", meaning);
     };
     for (const auto& [component, sum] : components) {
-        set(fmt::format("by_component.{}", component), sum.mm2, "area of all units of a component");
+        set(fmt::format("by_component.{}", component), sum.mm2,
+            fmt::format("area of all units of a component, by: {}", sum.source));
         set(fmt::format("low.{}", component), sum.low, "its low end");
         set(fmt::format("high.{}", component), sum.high, "its high end");
     }

@@ -54,7 +54,7 @@ Area nvdla(uint32_t macs, uint64_t buffer_kib, uint32_t node_nm) {
                                 {"e0_seq", UnitKind::seq, 0}};
     for (int i = 0; i < 4; ++i) units.push_back({fmt::format("e0_dma{}", i), UnitKind::dma, 0});
     const AreaReport report = area_of(platform, units, node_nm);
-    return {report.mm2, report.low, report.high, "", ""};
+    return {report.mm2, report.low, report.high, "", "", ""};
 }
 
 /// One chip of Simba: 16 processing elements of 64 MACs and 43 KiB, 64 KiB of global buffer, a RISC-V core.
@@ -79,7 +79,7 @@ Area simba() {
         units.push_back({"link", UnitKind::link, k});
     }
     const AreaReport report = area_of(platform, units, 16);
-    return {report.mm2, report.low, report.high, "", ""};
+    return {report.mm2, report.low, report.high, "", "", ""};
 }
 
 Area interface(const char* device, uint32_t node_nm) {

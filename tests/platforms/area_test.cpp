@@ -173,7 +173,7 @@ TEST(Area, DoubtfulBanks) {
                                          {"l2.ports", ports}})
                              .l2(),
                          16)
-            .source;
+            .note;
     };
     EXPECT_THAT(source("524288", "8", "32", "4"), testing::Not(HasSubstr("reliable")));
     EXPECT_THAT(source("32768", "64", "16", "4"),
