@@ -1,5 +1,6 @@
 #pragma once
 
+#include <any>
 #include <functional>
 #include <memory>
 #include <string>
@@ -55,6 +56,9 @@ struct LoadRequest {
     Simulate simulate;  ///< null: nothing can be simulated
     /// False: the program is asked for its time only and kept nowhere, so the bytes of its data need not be there.
     bool values = true;
+    /// Where a front end leaves what the same file with the same options need not be read for again, for another device;
+    /// null: nowhere. One thread at a time.
+    std::any* kept = nullptr;
 };
 
 /// A front end: a form of program files, and how to make a program of it.

@@ -76,13 +76,11 @@ const FrontEnd& recognise(const Source& source) {
                        compared));
 }
 
-Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options,
-            const std::vector<std::string>& search_paths, const platforms::Platform* platform,
-            Diagnostics& notes, std::vector<NodeSupport>* nodes, const Simulate& simulate, bool values) {
+Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options, LoadRequest request,
+            Diagnostics& notes) {
     check_options(front_end, options, source.origin());
-    return front_end.load(
-        source, {OptionValues(front_end.options, options), search_paths, platform, nodes, simulate, values},
-        notes);
+    request.options = OptionValues(front_end.options, options);
+    return front_end.load(source, request, notes);
 }
 
 platforms::Overrides with_changes(platforms::Overrides overrides, const std::vector<PlatformChange>& changes,
@@ -107,8 +105,13 @@ Input load_for_device(const Source& source, const GivenOptions& options, const D
         chosen.empty() && front_end.for_device ? std::string(front_end.default_platform) : chosen;
     if (front_end.for_device && !platform.empty())
         input.platform = platforms::load(platform, overrides, search_paths, &notes);
-    Loaded loaded = load(front_end, source, options, search_paths,
-                         input.platform ? &*input.platform : nullptr, notes, nodes, simulate, values);
+    LoadRequest request;
+    request.search_paths = search_paths;
+    request.platform = input.platform ? &*input.platform : nullptr;
+    request.nodes = nodes;
+    request.simulate = simulate;
+    request.values = values;
+    Loaded loaded = load(front_end, source, options, std::move(request), notes);
     input.module = std::move(loaded.module);
     input.no_values = std::move(loaded.no_values);
     if (input.module == nullptr) return input;
@@ -123,7 +126,9 @@ Input load_for_device(const Source& source, const GivenOptions& options, const D
 
 std::shared_ptr<const Module> load_program(const Source& source, const GivenOptions& options,
                                            const std::vector<std::string>& search_paths, Diagnostics& notes) {
-    auto module = load(recognise(source), source, options, search_paths, nullptr, notes).module;
+    LoadRequest request;
+    request.search_paths = search_paths;
+    auto module = load(recognise(source), source, options, std::move(request), notes).module;
     if (module == nullptr) refuse_no_program(source);
     return module;
 }

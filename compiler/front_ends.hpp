@@ -17,12 +17,10 @@ std::vector<OptionRow> front_end_options();
 /// The front end of a file. Throws UserError that says what the file was compared with.
 const FrontEnd& recognise(const Source& source);
 
-/// A file's program, for `platform` or (null) any device; `nodes`, `simulate` and `values` as in LoadRequest. Throws UserError, also for a given option that the
-/// front end does not have.
-Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options,
-            const std::vector<std::string>& search_paths, const platforms::Platform* platform,
-            Diagnostics& notes, std::vector<NodeSupport>* nodes = nullptr, const Simulate& simulate = nullptr,
-            bool values = true);
+/// A file's program. `request`: all but its options, which are made of the given ones. Throws UserError, also for a given
+/// option that the front end does not have.
+Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options, LoadRequest request,
+            Diagnostics& notes);
 
 /// What a user says of the device of a program.
 struct DeviceChoice {

@@ -39,34 +39,42 @@ std::string folder_of(const Source& source) {
     return std::filesystem::path(source.origin()).parent_path().string();
 }
 
-/// What to say where values are asked for of a network whose weights are not there; empty: they are.
-std::string why_no_values(const graph::Graph& graph, const std::string& origin, Diagnostics& notes) {
-    if (graph.absent.empty()) return {};
-    const auto& [name, reason] = *graph.absent.begin();
-    const size_t more = graph.absent.size() - 1;
-    const std::string what = fmt::format("tensor `{}`: {}{}", name, reason,
-                                         more > 0 ? fmt::format(", and so of {} more", more) : "");
-    notes.info({origin, 0, 0},
-               fmt::format("{}: made-up numbers stand for what is absent, there is time and no data.", what));
-    return fmt::format("{}: {}. Fix: give the model with its weights; --mode timing needs none.", origin,
-                       what);
+/// What a network lacks, by `absent` of its graph; empty: nothing.
+std::string missing(const std::map<std::string, std::string>& absent) {
+    if (absent.empty()) return {};
+    const auto& [name, reason] = *absent.begin();
+    const size_t more = absent.size() - 1;
+    return fmt::format("tensor `{}`: {}{}", name, reason,
+                       more > 0 ? fmt::format(", and so of {} more", more) : "");
 }
 
-Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes) {
-    if (request.platform == nullptr)
-        throw UserError(source.origin() +
-                        ": a network is compiled for a device. Fix: give one with --platform.");
+graph::Graph import(const Source& source, const LoadRequest& request, Diagnostics& notes) {
     const onnx::ImportOptions options = import_options(source, request);
     graph::Graph graph = source.is_file()
                              ? onnx::import_model(source.origin(), options, notes, request.nodes)
                              : onnx::import_bytes(source.bytes(), source.origin(), folder_of(source), options,
                                                   notes, request.nodes);
     if (graph.name.empty()) graph.name = source.stem();
-    std::string no_values = why_no_values(graph, source.origin(), notes);
-    pipeline::Compiled compiled = pipeline::compile(std::move(graph), request, source.origin(), notes);
+    if (!graph.absent.empty())
+        notes.info({source.origin(), 0, 0},
+                   fmt::format("{}: made-up numbers stand for what is absent, there is time and no data.",
+                               missing(graph.absent)));
+    return graph;
+}
+
+Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes) {
+    if (request.platform == nullptr)
+        throw UserError(source.origin() +
+                        ": a network is compiled for a device. Fix: give one with --platform.");
+    pipeline::Compiled compiled = pipeline::compile(
+        [&](Diagnostics& found) { return import(source, request, found); }, request, source.origin(), notes);
+    std::string no_values;
+    if (!compiled.absent.empty())
+        no_values = fmt::format("{}: {}. Fix: give the model with its weights; --mode timing needs none.",
+                                source.origin(), missing(compiled.absent));
     Module& module = compiled.lowered.emitted.module;
     module.origin = source.origin();
-    module.program.set_batch(static_cast<uint64_t>(options.batch));
+    module.program.set_batch(static_cast<uint64_t>(onnx::import_options(request.options).batch));
     module.program.set_source_model(std::filesystem::path(source.origin()).filename().string());
     return {std::make_shared<const Module>(std::move(module)), {}, std::move(no_values)};
 }

@@ -1,6 +1,8 @@
 #pragma once
 // A network's way from graph to program: passes, the numbers of the device, lowering. Front ends of networks make the
 // graph and share the rest.
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,11 +19,16 @@ std::vector<OptionRow> option_rows();
 
 struct Compiled {
     compiler::Lowered lowered;
-    ElemType precision = ElemType::none;  ///< of the products
+    ElemType precision = ElemType::none;        ///< of the products
+    std::map<std::string, std::string> absent;  ///< as of the graph
 };
 
-/// `request.platform` must be there. What is decided for the user goes to `notes`. Throws UserError.
-Compiled compile(graph::Graph graph, const compiler::LoadRequest& request, const std::string& origin,
+/// Makes the graph of a file; what is decided for the user goes to `notes`. Throws UserError.
+using Import = std::function<graph::Graph(Diagnostics& notes)>;
+
+/// `request.platform` must be there. `import` is called unless `request.kept` has what it would make. What is decided for
+/// the user goes to `notes`. Throws UserError.
+Compiled compile(const Import& import, const compiler::LoadRequest& request, const std::string& origin,
                  Diagnostics& notes);
 
 /// One line for each operation: type, MACs, tiles, predicted cycles, what bounds them, how far that is from the bound.

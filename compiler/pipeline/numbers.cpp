@@ -244,26 +244,27 @@ void Numbers::choose(graph::Graph& graph, precision::Question question, const qu
     question.wide_share = number(share, "wide-share") / 100;
     if (!(question.wide_share >= 0 && question.wide_share <= 1))
         throw UserError(fmt::format("--wide-share: {} is no share in percent. Fix: give 0 to 100.", share));
-    names_.clear();
-    for (const graph::Node& node : graph.nodes) names_.push_back(node.source.name);
+    measured_.emplace();
+    for (const graph::Node& node : graph.nodes) measured_->names.push_back(node.source.name);
+    precision::Mix& mix = measured_->mix;
     if (wanted.empty()) {
-        mix_ = precision::measure(question, target_, samples);
+        mix = precision::measure(question, target_, samples);
         return;
     }
     question.bound_db = wanted == "best" ? HUGE_VAL : number(wanted, "accuracy");
-    mix_ = precision::find_mix(question, target_, samples);
-    if (!mix_->met && wanted != "best") {
+    mix = precision::find_mix(question, target_, samples);
+    if (!mix.met && wanted != "best") {
         throw UserError(
             fmt::format("{}: --accuracy {} is not reached: {:.1f} dB in one type, {:.1f} dB with {} % of the "
                         "work in a wider one; `{}` "
                         "adds most of what is left. Fix: ask for less, allow more with --wide-share, or give "
                         "--accuracy best and "
                         "--report-accuracy to see why.",
-                        origin_, wanted, precision::decibel(mix_->narrow_noise),
-                        precision::decibel(mix_->mixed_noise), share, precision::worst(*mix_).name));
+                        origin_, wanted, precision::decibel(mix.narrow_noise),
+                        precision::decibel(mix.mixed_noise), share, precision::worst(mix).name));
     }
-    precision::mark(graph, *mix_);
-    tell(*mix_);
+    precision::mark(graph, mix);
+    tell(mix);
 }
 
 void Numbers::tell(const precision::Mix& mix) const {
@@ -307,14 +308,16 @@ void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
                                 name, target_.platform.name()));
 }
 
-void Numbers::report(const compiler::Lowered& lowered, ElemType precision) const {
-    const std::string& path = request_.options.text("report-accuracy");
-    if (path.empty() || !mix_) return;
+void report_accuracy(const Measured& measured, const compiler::LoadRequest& request,
+                     const compiler::Lowered& lowered, ElemType precision) {
+    const std::string& path = request.options.text("report-accuracy");
+    if (path.empty()) return;
+    const auto& [mix, names] = measured;
     std::map<std::string, size_t> layers;
-    for (size_t i = 0; i < mix_->layers.size(); ++i) {
-        for (const graph::NodeId n : mix_->layers[i].nodes) layers.emplace(names_[n], i);
+    for (size_t i = 0; i < mix.layers.size(); ++i) {
+        for (const graph::NodeId n : mix.layers[i].nodes) layers.emplace(names[n], i);
     }
-    std::vector<precision::Cost> costs(mix_->layers.size());
+    std::vector<precision::Cost> costs(mix.layers.size());
     for (const proto::Op& op : lowered.emitted.module.program.op()) {
         const auto layer = layers.find(op.id());
         if (layer == layers.end()) continue;
@@ -323,7 +326,7 @@ void Numbers::report(const compiler::Lowered& lowered, ElemType precision) const
         cost.energy_pj += op.estimated_energy_pj();
     }
     const bool csv = path.size() > 4 && path.compare(path.size() - 4, 4, ".csv") == 0;
-    write_file(path, precision::report(*mix_, precision, costs, csv));
+    write_file(path, precision::report(mix, precision, costs, csv));
 }
 
 }  // namespace kpu::pipeline

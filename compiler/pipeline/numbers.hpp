@@ -13,6 +13,12 @@ namespace kpu::pipeline {
 /// What the device computes; it must outlive the result.
 graph::Supports supports_of(const compiler::Target& target);
 
+/// Errors of layers, and the names of the sources of the nodes that they count.
+struct Measured {
+    precision::Mix mix;
+    std::vector<std::string> names;
+};
+
 class Numbers {
   public:
     Numbers(const compiler::LoadRequest& request, const std::string& origin, const compiler::Target& target,
@@ -22,8 +28,7 @@ class Numbers {
     /// Chooses the types. `after` is called behind each pass. Throws UserError.
     void run(graph::Graph& graph, ElemType precision, const passes::Options& options,
              const passes::AfterPass& after);
-    /// Writes what --report-accuracy asks for, once it is known what operations take.
-    void report(const compiler::Lowered& lowered, ElemType precision) const;
+    const std::optional<Measured>& measured() const { return measured_; }
 
   private:
     bool asked(std::string_view option) const { return !request_.options.text(option).empty(); }
@@ -47,8 +52,11 @@ class Numbers {
     const std::string& origin_;
     const compiler::Target& target_;
     Diagnostics& notes_;
-    std::optional<precision::Mix> mix_;
-    std::vector<std::string> names_;  ///< of the sources of the nodes that mix_ counts
+    std::optional<Measured> measured_;
 };
+
+/// Writes what --report-accuracy asks for, once it is known what operations take.
+void report_accuracy(const Measured& measured, const compiler::LoadRequest& request,
+                     const compiler::Lowered& lowered, ElemType precision);
 
 }  // namespace kpu::pipeline

@@ -2,7 +2,9 @@
 
 #include <pybind11/pybind11.h>
 
+#include <any>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -62,10 +64,16 @@ struct Program {
     std::vector<std::string> search_paths;
     bool has_values = true;
     std::string no_values;  ///< why not, where files of its form have some
+    /// What its front end need not do again for another device (compiler::LoadRequest::kept).
+    struct Kept {
+        std::mutex mutex;
+        std::any content;
+    };
     /// How it was made, when that depends on the device.
     struct Recipe {
         compiler::Source source;
         GivenOptions options;
+        std::shared_ptr<Kept> kept;
     };
     std::shared_ptr<const Recipe> recipe;
     std::optional<Platform> platform;  ///< that it was made for, with the changes that it needs

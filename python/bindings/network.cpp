@@ -129,6 +129,7 @@ py::dict describe(const Program& held) {
     all["weight_bytes"] = program.weight_bytes();
     all["activation_bytes"] = program.activation_bytes();
     all["estimated_total_cycles"] = program.estimated_total_cycles();
+    all["estimated_total_energy_uj"] = program.estimated_total_energy_uj();
     return all;
 }
 

@@ -2,6 +2,7 @@
 
 #include "python/bindings/bindings.hpp"
 #include "runtime/inventory.hpp"
+#include "traces/corners.hpp"
 
 namespace kpu::bindings {
 
@@ -65,6 +66,23 @@ void bind_platform(py::module_& module) {
                      names.push_back(unit.name);
                  return names;
              })
+        .def("stats",
+             [](const Platform& platform) {
+                 py::list rows;
+                 const runtime::Inventory inventory = runtime::take_inventory(platform.resolved);
+                 for (const auto& [key, stat] : inventory.stats.all())
+                     rows.append(py::make_tuple(key, stat.unit, stat.meaning));
+                 return rows;
+             })
+        .def("energy_band",
+             [](const Platform& platform, const traces::StatSet& stats) -> py::object {
+                 traces::EnergyPrices prices = platforms::energy_prices(platform.resolved);
+                 prices.corners = platforms::energy_corners(platform.resolved);
+                 const auto band = traces::energy_band(stats, prices);
+                 if (!band) return py::none();
+                 return py::make_tuple(band->low_uj, band->high_uj, band->low_w, band->high_w);
+             },
+             arg("stats"))
         .def("text", [](const Platform& platform) { return platforms::to_textproto(platform.resolved); });
 }
 

@@ -13,9 +13,10 @@
 namespace kpu::bindings {
 namespace {
 
-/// `platform`: null for the one that the front end itself takes, if its programs depend on a device.
+/// `platform`: null for the one that the front end itself takes, if its programs depend on a device. `kept`: as of
+/// Program::Recipe; null: nothing yet.
 Program make_program(compiler::Source source, GivenOptions options, std::vector<std::string> search_paths,
-                     const Platform* platform) {
+                     const Platform* platform, std::shared_ptr<Program::Kept> kept = nullptr) {
     const compiler::FrontEnd& front_end = compiler::recognise(source);
     Program program;
     program.search_paths = std::move(search_paths);
@@ -25,9 +26,15 @@ Program make_program(compiler::Source source, GivenOptions options, std::vector<
     } else if (front_end.for_device && !front_end.default_platform.empty()) {
         program.platform = resolve({std::string(front_end.default_platform), false, {}, {}, {}});
     }
-    compiler::Loaded loaded = compiler::load(front_end, source, options, program.search_paths,
-                                             program.platform ? &program.platform->resolved : nullptr,
-                                             program.findings, nullptr, runtime::simulate_trials());
+    if (kept == nullptr) kept = std::make_shared<Program::Kept>();
+    compiler::LoadRequest request;
+    request.search_paths = program.search_paths;
+    request.platform = program.platform ? &program.platform->resolved : nullptr;
+    request.simulate = runtime::simulate_trials();
+    const std::unique_lock alone(kept->mutex);
+    request.kept = &kept->content;
+    compiler::Loaded loaded =
+        compiler::load(front_end, source, options, std::move(request), program.findings);
     if (loaded.module == nullptr) compiler::refuse_no_program(source);
     program.module = std::move(loaded.module);
     program.no_values = std::move(loaded.no_values);
@@ -42,7 +49,7 @@ Program make_program(compiler::Source source, GivenOptions options, std::vector<
     }
     if (front_end.for_device)
         program.recipe =
-            std::make_shared<Program::Recipe>(Program::Recipe{std::move(source), std::move(options)});
+            std::make_shared<Program::Recipe>(Program::Recipe{std::move(source), std::move(options), kept});
     return program;
 }
 
@@ -78,7 +85,8 @@ Program parse_program(std::string bytes, std::string origin, GivenOptions option
 /// The same program for another device.
 Program made_for(const Program& program, const Platform& platform) {
     if (program.recipe == nullptr) return program;
-    return make_program(program.recipe->source, program.recipe->options, program.search_paths, &platform);
+    return make_program(program.recipe->source, program.recipe->options, program.search_paths, &platform,
+                        program.recipe->kept);
 }
 
 /// (name, description, options, for_device, default_platform, has_values) of every front end.

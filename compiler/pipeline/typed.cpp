@@ -1,0 +1,169 @@
+#include "compiler/pipeline/typed.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+
+#include "base/text_output.hpp"
+#include "compiler/precision/keep.hpp"
+#include "compiler/quantize/absorb_qdq.hpp"
+#include "compiler/quantize/export_qdq.hpp"
+
+namespace kpu::pipeline {
+namespace {
+
+void print(std::string_view pass, const graph::Graph& graph) {
+    std::fputs(fmt::format("# after {}\n{}\n", pass, graph::to_text(graph)).c_str(), stderr);
+}
+
+class Typing {
+  public:
+    Typing(const compiler::LoadRequest& request, const std::string& origin, const compiler::Target& target)
+        : request_(request), origin_(origin), target_(target) {}
+
+    Typed run(const Import& import) {
+        graph_ = import(result_.notes);
+        result_.absent = graph_.absent;
+        check_values();
+        check_print();
+        result_.precision = choose_precision();
+        const auto backend = values::make_fast_backend();
+        const passes::Options options = pass_options(*backend, request_, target_, result_.precision);
+        const passes::AfterPass after = after_pass(request_);
+        passes::run_passes(graph_, options, passes::Stage::rewrite, after);
+        Numbers numbers(request_, origin_, target_, result_.notes);
+        numbers.run(graph_, result_.precision, options, after);
+        result_.measured = numbers.measured();
+        if (const std::string& qdq = request_.options.text("export-qdq"); !qdq.empty()) write_qdq(qdq);
+        const std::string& wanted = request_.options.text("print-after");
+        if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
+            print("quantize", graph_);
+        result_.graph = std::move(graph_);
+        return std::move(result_);
+    }
+
+  private:
+    /// What is chosen by values, or holds them, needs the model's own.
+    void check_values() const {
+        if (graph_.absent.empty()) return;
+        for (const char* const option : {"accuracy", "report-accuracy", "export-qdq"}) {
+            if (!request_.options.given(option)) continue;
+            const auto& [name, reason] = *graph_.absent.begin();
+            throw UserError(
+                fmt::format("{}: tensor `{}`: {}, which --{} needs. Fix: give the model with its weights, "
+                            "or leave --{} out.",
+                            origin_, name, reason, option, option));
+        }
+    }
+
+    ElemType choose_precision() {
+        const std::string& wanted = request_.options.text("precision");
+        if (!wanted.empty()) {
+            const ElemType type = precision::type_named(wanted);
+            const auto [a, b] = graph::factors_of(type);
+            if (!target_.has_rate(a, b)) {
+                throw UserError(
+                    fmt::format("{}: the arrays of `{}` have no {} products. Fix: choose another "
+                                "--precision, or a device "
+                                "that has them (`kpusim list platforms`).",
+                                origin_, target_.platform.name(), wanted));
+            }
+            return type;
+        }
+        if (quantize::is_quantized(graph_) && target_.has_rate(ElemType::i8, ElemType::i8))
+            return ElemType::i8;
+        const ElemType widest = target_.widest_float();
+        if (widest == ElemType::none) {
+            throw UserError(fmt::format(
+                "{}: `{}` has no float products. Fix: quantize with --precision int8 --calibrate SAMPLES.",
+                origin_, target_.platform.name()));
+        }
+        result_.notes.info(
+            {origin_, 0, 0},
+            fmt::format("compiled for {} in {}, the widest float type of its arrays; --platform and "
+                        "--precision choose others.",
+                        target_.platform.name(), precision::precision_name(widest)));
+        return widest;
+    }
+
+    void check_print() const {
+        const std::string& wanted = request_.options.text("print-after");
+        if (wanted.empty() || wanted == "all" || wanted == "quantize" || passes::is_pass(wanted)) return;
+        std::string names = "quantize";
+        for (const passes::Pass& pass : passes::pass_table())
+            if (names.find(pass.name) == std::string::npos) names += fmt::format(", {}", pass.name);
+        throw UserError(
+            fmt::format("--print-after: there is no pass `{}`. Fix: give one of {}, or all.", wanted, names));
+    }
+
+    void write_qdq(const std::string& path) const {
+        if (!quantize::is_quantized(graph_))
+            throw UserError(
+                "--export-qdq: the network is not quantized. Fix: give --precision int8, and a device "
+                "that has int8 forms of its operations.");
+        write_file(path, quantize::export_qdq(graph_));
+    }
+
+    const compiler::LoadRequest& request_;
+    const std::string& origin_;
+    const compiler::Target& target_;
+    graph::Graph graph_;
+    Typed result_;
+};
+
+/// What of a device Typing asks for.
+std::string counted(const compiler::Target& target) {
+    std::string text = target.platform.name();
+    for (const TypeVariant& variant : target.limits.variants) text += "\n" + variant.name;
+    for (const std::string& family : target.platform.type_family()) text += "\n" + family;
+    for (const proto::Engine& engine : target.engines) {
+        text += "\nrates";
+        for (const proto::MacRate& rate : engine.array().rate()) text += " " + rate.type();
+    }
+    return text;
+}
+
+/// Whether nothing is written or measured on the way, but the graph made.
+bool can_be_kept(const OptionValues& options) {
+    for (const char* const option : {"accuracy", "report-accuracy", "export-qdq", "print-after"})
+        if (options.given(option)) return false;
+    return true;
+}
+
+}  // namespace
+
+passes::Options pass_options(values::ComputeBackend& backend, const compiler::LoadRequest& request,
+                             const compiler::Target& target, ElemType precision) {
+    passes::Options options{backend};
+    options.host_layout = request.options.text("layout") != "NHWC";
+    if (is_float(precision)) options.precision = precision;
+    options.l1_bytes = target.l1_bytes;
+    options.f32_outputs = target.takes("gemm.acc", {precision, precision}, {ElemType::f32});
+    return options;
+}
+
+passes::AfterPass after_pass(const compiler::LoadRequest& request) {
+    return
+        [wanted = request.options.text("print-after")](const passes::Pass& pass, const graph::Graph& graph) {
+            if (wanted == "all" || wanted == pass.name) print(pass.name, graph);
+        };
+}
+
+std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
+                                   const std::string& origin, const compiler::Target& target) {
+    using Kept = std::shared_ptr<const Typed>;
+    if (request.kept == nullptr || !can_be_kept(request.options))
+        return std::make_shared<const Typed>(Typing(request, origin, target).run(import));
+    const std::string device = counted(target);
+    if (const Kept* const kept = std::any_cast<Kept>(request.kept);
+        kept != nullptr && (*kept)->device == device)
+        return *kept;
+    Typed made = Typing(request, origin, target).run(import);
+    made.device = device;
+    auto result = std::make_shared<const Typed>(std::move(made));
+    *request.kept = result;
+    return result;
+}
+
+}  // namespace kpu::pipeline

@@ -1,0 +1,36 @@
+#pragma once
+// A network in the types of a device, before anything of the device's sizes counts: the first half of a compilation.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "compiler/front_end.hpp"
+#include "compiler/graph/graph.hpp"
+#include "compiler/passes/passes.hpp"
+#include "compiler/pipeline/compile.hpp"
+#include "compiler/pipeline/numbers.hpp"
+
+namespace kpu::pipeline {
+
+struct Typed {
+    graph::Graph graph;
+    ElemType precision = ElemType::none;  ///< of the products
+    Diagnostics notes;                    ///< of all that was decided on the way
+    std::optional<Measured> measured;     ///< if errors were
+    /// As of graph::Graph, which quantization makes anew.
+    std::map<std::string, std::string> absent;
+    std::string device;  ///< what of it counted: the same text, the same graph
+};
+
+/// Options of passes for a device, as far as both halves need them.
+passes::Options pass_options(values::ComputeBackend& backend, const compiler::LoadRequest& request,
+                             const compiler::Target& target, ElemType precision);
+/// Prints what --print-after asks for.
+passes::AfterPass after_pass(const compiler::LoadRequest& request);
+
+/// The network of `import`, or what `request.kept` has of it if nothing that counts is another. Throws UserError.
+std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
+                                   const std::string& origin, const compiler::Target& target);
+
+}  // namespace kpu::pipeline

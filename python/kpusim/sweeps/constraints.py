@@ -1,0 +1,109 @@
+"""What a machine must keep: comparisons of statistics and parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kpusim.errors import UserError
+from kpusim.platform import Platform
+from kpusim.sweeps.axes import OPTION, PARAM, unknown
+from kpusim.sweeps.formula import Formula
+from kpusim.sweeps.quantity import Quantity, quantity_of
+
+
+@dataclass(frozen=True)
+class Names:
+    """What formulas over results may name, with units: statistics, parameters of platforms, numeric axes."""
+
+    stats: Mapping[str, str]
+    axes: Sequence[str]
+    units: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Collect the units."""
+        rows = Platform.parameters()
+        units = {row.path: row.unit for row in rows if row.type in ("integer", "real")}
+        units |= {name: "" for name in self.axes if name.startswith((OPTION, PARAM))}
+        object.__setattr__(self, "units", units | dict(self.stats))
+
+    def check(self, name: str, what: str = "statistic or parameter") -> None:
+        """A UserError for a name that there is not."""
+        known = self.stats if what == "statistic" else self.units
+        if name not in known:
+            raise UserError(unknown(what, name, known, "`kpusim list stats --platform NAME` names them."))
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A comparison, and whether results are needed for it."""
+
+    formula: Formula
+    of_design: bool  #: parameters alone decide it, before anything runs
+
+    @classmethod
+    def parse(cls, text: str, names: Names) -> Constraint:
+        """Read one; a UserError says what is wrong with it."""
+        formula = Formula.parse(text)
+        if not formula.compares:
+            raise UserError(f"`{text}` compares nothing. Fix: write such as power.average_w < 2.")
+        if not formula.names:
+            raise UserError(f"`{text}` names no statistic. Fix: write such as power.average_w < 2.")
+        for name in sorted(formula.names):
+            names.check(name)
+        # units that do not fit are told now, not after hours
+        formula.holds({name: Quantity(1.5, names.units[name]) for name in formula.names})
+        bound = bounds_of(formula)
+        if bound is not None and bound.name in names.stats and bound.most < 0:
+            raise UserError(f"`{text}` never holds: no statistic is below 0. Fix: give a bound above 0.")
+        if bound is not None and bound.name in names.stats and bound.most == 0 and bound.open_above:
+            raise UserError(f"`{text}` never holds: no statistic is below 0. Fix: give a bound above 0.")
+        return cls(formula, not formula.names & names.stats.keys())
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of one name compared with one number: ``power.average_w < 2``, in the unit that it is written in."""
+
+    name: str
+    unit: str
+    least: float
+    most: float
+    open_below: bool
+    open_above: bool
+
+
+def bounds_of(formula: Formula) -> Bounds | None:
+    """The bounds that a formula of that form states; None for any other."""
+    for sign, mirrored in (("<=", ">="), (">=", "<="), ("<", ">"), (">", "<")):
+        left, found, right = formula.text.partition(sign)
+        if not found:
+            continue
+        number, name = quantity_of(right), left.strip()
+        if number is None:
+            number, name, sign = quantity_of(left), right.strip(), mirrored
+        if number is None or formula.names != {name}:
+            return None
+        if sign in ("<", "<="):
+            return Bounds(name, number.unit, -math.inf, number.value, True, sign == "<")
+        return Bounds(name, number.unit, number.value, math.inf, sign == ">", True)
+    return None
+
+
+def check_together(constraints: Sequence[Constraint]) -> None:
+    """A UserError for two that exclude each other."""
+    stated = [(item, bounds_of(item.formula)) for item in constraints]
+    for index, (item, bounds) in enumerate(stated):
+        for other, others in stated[:index]:
+            if bounds is None or others is None or bounds.name != others.name or bounds.unit != others.unit:
+                continue
+            least, most = max(bounds.least, others.least), min(bounds.most, others.most)
+            closed = not (bounds.open_above if bounds.most <= others.most else others.open_above) and not (
+                bounds.open_below if bounds.least >= others.least else others.open_below
+            )
+            if least > most or (least == most and not closed):
+                raise UserError(
+                    f"`{item.formula.text}` and `{other.formula.text}` exclude each other. Fix: change "
+                    f"one of them."
+                )
