@@ -40,6 +40,8 @@ from kpusim.run import Difference, Run, diff
 from kpusim.running import simulate
 from kpusim.simulation import Simulation
 from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
+from kpusim.sweeps.results import SweepResults
+from kpusim.sweeps.sweeping import sweep
 from kpusim.tables import FrontEnd, Option, TraceFormat, front_ends, trace_formats
 
 __all__ = [
@@ -73,6 +75,7 @@ __all__ = [
     "Stat",
     "State",
     "Stats",
+    "SweepResults",
     "TaskStatus",
     "TensorSpec",
     "TraceFormat",
@@ -87,5 +90,6 @@ __all__ = [
     "load",
     "nem",
     "simulate",
+    "sweep",
     "trace_formats",
 ]

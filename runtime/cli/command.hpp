@@ -52,6 +52,10 @@ void add_explain(CLI::App& app, int& exit_code);
 void add_dram(CLI::App& app, int& exit_code);
 void add_debug(CLI::App& app, int& exit_code);
 void add_validate(CLI::App& app, int& exit_code);
+void add_external(CLI::App& app);
+/// Becomes the program of a verb that another package brings, if the command line names one. Throws UserError where it is
+/// not installed.
+void run_external(char** argv);
 
 /// Options that several verbs share.
 struct DeviceOptions {

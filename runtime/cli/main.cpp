@@ -99,6 +99,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int run_app(int argc, char** argv) {
+    run_external(argv);
     CLI::App app{
         "kpusim: a cycle-approximate model of a KPU. One run of a program gives its values, its cycles, "
         "every stall "
@@ -124,6 +125,7 @@ int run_app(int argc, char** argv) {
     add_dram(app, exit_code);
     add_validate(app, exit_code);
     add_debug(app, exit_code);
+    add_external(app);
     for (CLI::App* command : app.get_subcommands({})) add_timeout(*command);
     try {
         app.parse(argc, argv);

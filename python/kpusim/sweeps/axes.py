@@ -99,9 +99,11 @@ def axis_of(name: str, written: object) -> Axis | Derived:
 
 
 def _distinct(kind: Kind, values: Sequence[OverrideValue]) -> Axis:
-    for index, value in enumerate(values):
-        if value in values[:index]:
+    seen: set[OverrideValue] = set()
+    for value in values:
+        if value in seen:
             raise UserError(f"{kind.name} has the value {value} twice. Fix: give it once.")
+        seen.add(value)
     return Axis(kind.name, tuple(values))
 
 

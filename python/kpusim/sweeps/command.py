@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kpusim.errors import InternalError, KpusimError, SimulationError, UserError
-from kpusim.sweeps.designs import Space, check_size, designs_of
+from kpusim.sweeps.designs import Space, designs_of
 from kpusim.sweeps.reading import read_spec, yaml_module
 from kpusim.sweeps.results import SweepResults
 from kpusim.sweeps.running import Status
-from kpusim.sweeps.spec import Spec, SpecError
+from kpusim.sweeps.spec import Spec
 from kpusim.sweeps.sweeping import sweep
 
 OK, BAD_INPUT, FAILED, BUG, INTERRUPTED = 0, 1, 2, 70, 130
@@ -247,17 +247,12 @@ def _dry_run(spec: Spec) -> int:
     from kpusim.sweeps.evaluate import Evaluator
     from kpusim.sweeps.running import task_of
 
-    try:
-        space = Space(spec)
-        check_size(spec, space)
-        if spec.sample == "search":
-            designs = [space.design(0, 0)]
-            count = min(spec.count, space.size)
-        else:
-            designs = designs_of(spec, space)
-            count = len(designs)
-    except SpecError as error:
-        raise UserError(str(error)) from None
+    space = Space(spec)
+    if spec.sample == "search":
+        designs, count = [space.design(0, 0)], min(spec.count, space.size)
+    else:
+        designs = designs_of(spec, space)
+        count = len(designs)
     names = ", ".join(program.name for program in spec.programs)
     print(
         f"{count:,} designs of {space.size:,} combinations, {len(spec.programs)} programs ({names}): "

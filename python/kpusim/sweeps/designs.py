@@ -113,6 +113,14 @@ def designs_of(spec: Spec, space: Space) -> list[Design]:
     return found
 
 
+def check_designs(spec: Spec) -> None:
+    """A SpecError for a sweep that is too large to run, has no design, or one without its derived values."""
+    space = Space(spec)
+    check_size(spec, space)
+    if spec.sample != "search" and (spec.derived or any(item.of_design for item in spec.constraints)):
+        designs_of(spec, space)
+
+
 def check_size(spec: Spec, space: Space) -> None:
     """A sweep that is too large to run is refused with what to use."""
     designs = spec.count if spec.sample != "grid" else space.size
@@ -149,7 +157,7 @@ def _spread(kind: str) -> Callable[[Spec, Space], Iterator[int]]:
 
     def choose(spec: Spec, space: Space) -> Iterator[int]:
         try:
-            from scipy.stats import qmc  # type: ignore[import-untyped]
+            from scipy.stats import qmc
         except ImportError:
             raise MissingPackageError("this sample needs SciPy. Fix: pip install 'kpusim[sweep]'.") from None
         generator = np.random.default_rng(spec.seed)

@@ -185,7 +185,7 @@ def _explained(grid: npt.NDArray[np.float64], axes: set[int]) -> float:
 
 def _estimated(data: _Data) -> tuple[list[float], list[tuple[str, str, float]], str]:
     try:
-        from SALib.analyze import hdmr, rbd_fast  # type: ignore[import-untyped]
+        from SALib.analyze import hdmr, rbd_fast
     except ImportError:
         raise MissingPackageError("knobs of a sample need SALib. Fix: pip install 'kpusim[sweep]'.") from None
     count = len(data.axes)

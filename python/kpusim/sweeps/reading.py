@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kpusim.errors import MissingPackageError, UserError
+from kpusim.sweeps.designs import check_designs
 from kpusim.sweeps.spec import Place, Reader, Spec, SpecError
 
 LARGEST = 1 << 20  #: bytes of a sweep's file
@@ -33,7 +34,9 @@ def read_spec(path: Path | None, stated: Mapping[str, Any] | None = None) -> Spe
             del marks[where]
         marks[key,] = (0, 0)  # of no line
     try:
-        return Reader(tree, folder).read()
+        spec = Reader(tree, folder).read()
+        check_designs(spec)
+        return spec
     except SpecError as error:
         place = _place(path, error.where, marks)
         raise UserError(f"{place}: error: {error}" if place else str(error)) from None

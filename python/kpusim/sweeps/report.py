@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -54,10 +55,11 @@ def write_report(results: SweepResults, path: Path, *, force: bool = False) -> N
 def page_of(results: SweepResults) -> str:
     """The page as text."""
     template = resources.files("kpusim.sweeps").joinpath("report.html").read_text(encoding="utf-8")
-    # `</` would end the script in which the data stands
-    data = json.dumps(data_of(results), separators=(",", ":")).replace("</", "<\\/")
+    # a `<` could end the script in which the data stands
+    data = json.dumps(data_of(results), separators=(",", ":")).replace("<", "\\u003c")
     title = html.escape(", ".join(item["name"] for item in results.header["sweep"]["programs"]))
-    return template.replace("@TITLE@", title).replace("@PLOTLY@", _plotly()).replace("@DATA@", data)
+    parts = {"@TITLE@": title, "@PLOTLY@": _plotly(), "@DATA@": data}
+    return re.sub("|".join(parts), lambda found: parts[found[0]], template)
 
 
 def data_of(results: SweepResults) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def _explained(results: SweepResults, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plotly() -> str:
     try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+        from plotly.offline import get_plotlyjs
     except ImportError:
         raise MissingPackageError("reports need Plotly. Fix: pip install 'kpusim[sweep]'.") from None
     return str(get_plotlyjs())

@@ -11,7 +11,7 @@ from typing import Any
 
 from kpusim.errors import UserError
 from kpusim.sweeps.auto import simulate_what_may_be_best
-from kpusim.sweeps.designs import Design, Space, check_size, designs_of
+from kpusim.sweeps.designs import Design, Space, designs_of
 from kpusim.sweeps.evaluate import How, Outcome, Task
 from kpusim.sweeps.journal import NAME, Journal, header_of
 from kpusim.sweeps.pool import LocalWorkers, Workers
@@ -83,7 +83,6 @@ class Running:
     ) -> None:
         self.spec = spec
         self.space = Space(spec)
-        check_size(spec, self.space)
         self.designs: dict[int, Design] = {}
         self.notes: list[str] = []
         self._folder = folder

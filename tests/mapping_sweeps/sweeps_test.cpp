@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tests/sweeps/layers.hpp"
+#include "tests/mapping_sweeps/layers.hpp"
 
 namespace kpu::sweeps {
 namespace {

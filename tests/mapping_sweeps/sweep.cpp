@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/diagnostics.hpp"
-#include "tests/sweeps/layers.hpp"
+#include "tests/mapping_sweeps/layers.hpp"
 
 namespace kpu::sweeps {
 namespace {

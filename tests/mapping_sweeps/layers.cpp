@@ -1,4 +1,4 @@
-#include "tests/sweeps/layers.hpp"
+#include "tests/mapping_sweeps/layers.hpp"
 
 #include <fmt/format.h>
 

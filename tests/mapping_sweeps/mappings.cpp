@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/diagnostics.hpp"
-#include "tests/sweeps/layers.hpp"
+#include "tests/mapping_sweeps/layers.hpp"
 
 namespace kpu::sweeps {
 namespace {

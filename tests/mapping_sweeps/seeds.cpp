@@ -2,7 +2,7 @@
 #include <cmath>
 #include <random>
 
-#include "tests/sweeps/layers.hpp"
+#include "tests/mapping_sweeps/layers.hpp"
 
 namespace kpu::sweeps {
 namespace {

@@ -1,0 +1,541 @@
+"""What a sweep may state, what it runs, and what it leaves."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+import os
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kpusim
+import numpy as np
+import pytest
+from conftest import GEMM
+from kpusim.sweeps.axes import axis_of
+from kpusim.sweeps.command import main
+from kpusim.sweeps.formula import Formula
+from kpusim.sweeps.front import dominates, front_of, hypervolume
+from kpusim.sweeps.knobs import knobs_of
+from kpusim.sweeps.quantity import Quantity, quantity_of
+from kpusim.sweeps.reading import read_spec
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+# ---- numbers and formulas
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("512KiB", 512, "KiB"), ("2 W", 2, "W"), ("1.5e3", 1500, ""), ("-4", -4, ""), ("5ms", 5, "ms"),
+        ("1_000", 1000, ""), (".5 %", 0.5, "%"), ("3200MT/s", 3200, "MT/s"),
+    ],
+)  # fmt: skip
+def test_quantities(text: str, value: float, unit: str) -> None:
+    """Numbers with units, as they are written."""
+    assert quantity_of(text) == Quantity(value, unit)
+
+
+@pytest.mark.parametrize("text", ["", "KiB", "5 parsecs", "1..2", "--3", "1e999", "3 W W", "0x10", "nan"])
+def test_no_quantities(text: str) -> None:
+    """What is none."""
+    assert quantity_of(text) is None
+
+
+def test_formulas_against_python() -> None:
+    """Random formulas give what Python gives."""
+    draw = random.Random(5)
+    names = {"a.b": 3.0, "l2.size": 7.0, "c": 2.0}
+
+    def made(depth: int) -> tuple[str, float]:
+        if depth == 0 or draw.random() < 0.2:
+            name = draw.choice(list(names))
+            return (
+                (name, names[name]) if draw.random() < 0.6 else (text := str(draw.randint(1, 9)), float(text))
+            )
+        (a, x), (b, y) = made(depth - 1), made(depth - 1)
+        sign = draw.choice("+-*/")
+        if sign == "/" and y == 0:
+            sign = "+"
+        return f"({a} {sign} {b})", {"+": x + y, "-": x - y, "*": x * y, "/": x / y if y else 0}[sign]
+
+    for _ in range(300):
+        text, value = made(4)
+        found = Formula.parse(text).value({name: Quantity(v) for name, v in names.items()}).value
+        assert math.isclose(found, value, rel_tol=1e-12, abs_tol=1e-12), text
+
+
+def test_units_in_formulas() -> None:
+    """Units are converted where they meet, and refused where they do not fit."""
+    known = {"time.total_us": Quantity(4000, "us"), "power.average_w": Quantity(3, "W"), "n": Quantity(4)}
+    assert Formula.parse("time.total_us < 5ms").holds(known)
+    assert not Formula.parse("time.total_us < 5us").holds(known)
+    assert Formula.parse("0.5 <= power.average_w <= 3000mW").holds(known)
+    assert Formula.parse("64KiB * n").value(known) == Quantity(256, "KiB")
+    assert Formula.parse("1MiB / 64KiB").value(known) == Quantity(16)
+    assert Formula.parse("max(1MiB, 64KiB)").value(known).in_unit("byte").value == 1 << 20
+    with pytest.raises(kpusim.UserError, match="is needed in W"):
+        Formula.parse("power.average_w < 5ms").holds(known)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1 +", "__import__('os')", "a[0]", "(lambda: 1)()", "a if b else c", "f(x)", "'text'", "a = 1",
+     "1 < (2 < 3)", "x.y.z(1)", "[1, 2]", "a and b", "{}", "10**10**10", "(" * 500 + ")" * 500, "1" * 2000],
+)  # fmt: skip
+def test_no_formulas(text: str) -> None:
+    """What is more than arithmetic is refused, and never run."""
+    with pytest.raises(kpusim.UserError, match="Fix: "):
+        Formula.parse(text)
+
+
+def test_ranges() -> None:
+    """Lists, factors, steps; sizes in bytes whatever their unit."""
+    values = {
+        "512KiB..4MiB*2": (524288, 1048576, 2097152, 4194304),
+        "1..4": (1, 2, 3, 4),
+        "64KiB..256KiB+64KiB": (65536, 131072, 196608, 262144),
+        "3": (3,),
+    }
+    for text, expected in values.items():
+        assert axis_of("l2.size_bytes", text).values == expected  # type: ignore[union-attr]
+    assert axis_of("clock.core_mhz", "0.5GHz..1GHz+250MHz").values == (500, 750, 1000)  # type: ignore[union-attr]
+    assert axis_of("engine.array.dataflow", ["os", "ws"]).values == ("os", "ws")  # type: ignore[union-attr]
+
+
+# ---- mistakes: one error, with its place and the fix
+
+WRONG = [
+    ("axes: {engine.aray.rows: [8]}", ":3:8", "did you mean `engine.array.rows`?"),
+    ("axes: {l2.size_bytes: []}", ":3:8", "has no values"),
+    ("axes: {l2.size_bytes: 4MiB..1MiB}", ":3:8", "is empty"),
+    ("axes: {l2.size_bytes: 1MiB..4MiB*1}", ":3:8", "does not grow"),
+    ("axes: {l2.size_bytes: 1MiB..8GHz*2}", ":3:8", "is needed in MiB"),
+    ("axes: {l2.size_bytes: [3 W]}", ":3:8", "is needed in byte"),
+    ("axes: {engine.array.rows: [8.5]}", ":3:8", "is a whole number"),
+    ("axes: {engine.array.rows: [8, 8]}", ":3:8", "twice"),
+    ("axes: {engine.array.rows: [100000]}", ":3:8", "from 1 to 4096"),
+    ("axes: {l2.banks: [3]}", ":3:8", "power of two"),
+    ("axes: {engine.array.dataflow: [up]}", ":3:8", "one of os, ws, is"),
+    ("axes: {l2.banks: l2.ports, l2.ports: l2.banks}", ":3:", "follow from each other"),
+    ("axes: {engine.array.rows: 2 * engine.aray.cols}", ":3:8", "engine.array.cols"),
+    ("axes: {engine.array.rows: 2 * (}", ":3:8", "is no formula"),
+    ("axes: {option.efort: [1, 2]}", ":3:8", "option.effort"),
+    ("axes: [1, 2]", ":3:1", "names with values"),
+    ("constraints: [power.average_w < 0]", ":3:15", "never holds"),
+    ("constraints: [power.average_w > 3, power.average_w < 2]", ":3:36", "exclude each other"),
+    ("constraints: [power.averag_w < 2]", ":3:15", "power.average_w"),
+    ("constraints: [power.average_w < 5ms]", ":3:15", "is needed in W"),
+    ("constraints: [power.average_w]", ":3:15", "compares nothing"),
+    ("constraints: [engine.array.rows > 5000]", ":3:1", "no design keeps"),
+    ("objectives: [time.totl_us]", ":3:14", "time.total_us"),
+    ("sample: {lhs: 0}", ":3:10", "whole one, 1 or more"),
+    ("sample: {sobl: 10}", ":3:1", "there is no sample `sobl`"),
+    ("fidelity: exact", ":3:1", "simulate, estimate, auto"),
+    ("seed: -1", ":3:1", "0 or more"),
+    ("generations: 3", ":3:1", "did you mean `generation`?"),
+    ("options: {precison: int8}", ":3:11", "option.precision"),
+    ("options: {precision: [int8, fp16]}", ":3:11", "under axes"),
+    ("axes: {clock.core_mhz: 1..50000, clock.sram_mhz: 1..50000}", ":3:1", "2,500,000,000 points"),
+    ("platform: [npm_lite]", ":3:1", "did you mean `platforms`?"),
+    ("inputs: ones", ":3:1", "zeros nor random"),
+    ("timeout: 0", ":3:1", "above 0"),
+    ("axes: {a: &x [*x]}", ":", "Fix: "),
+    ("axes: {", ":4:1", "Fix: write YAML"),
+    ("seed: 1\nseed: 2", ":4:1", "stands twice"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "place", "words"), WRONG)
+def test_wrong_specs(
+    text: str, place: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One error: place, what is wrong, the fix. Nothing is written."""
+    path = tmp_path / "wrong.yaml"
+    path.write_text(
+        f"programs: [{GEMM}]\nplatforms: [npm_lite]\n{text}\n".replace(
+            "platforms: [npm_lite]\nplatform:", "seed: 1\nplatform:"
+        )
+    )
+    assert main([str(path), "-o", str(tmp_path / "out")]) == 1
+    error = capsys.readouterr().err
+    assert error.count("error:") == 1 and error.startswith(f"{path}{place}"), error
+    assert words in error and "Fix: " in error, error
+    assert not (tmp_path / "out/table.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no sweep"), ("- 1", "no sweep"), ("axes: {l2.size_bytes: [1MiB]}", "no `programs`"),
+        ("programs: [nothing.onnx]", "there is no file"), ("programs: [{name: x}]", "needs a file"),
+        (f"programs: [{GEMM}, {GEMM}]", "two programs"),
+        (f"programs: [{GEMM}]\nplatforms: [npm_lit]", "npm_lite"),
+        (f"programs: [{GEMM}]\nplatforms: []", "is empty"),
+    ],
+)  # fmt: skip
+def test_wrong_files(text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs and platforms that are not there."""
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    assert main([str(path), "-o", str(tmp_path / "out")]) == 1
+    error = capsys.readouterr().err
+    assert words in error and "Fix: " in error and "Traceback" not in error, error
+
+
+def test_wrong_calls(tmp_path: Path) -> None:
+    """The same from Python, where the place is the argument."""
+    with pytest.raises(kpusim.UserError, match=r"axes\['engine.aray.rows'\].*did you mean"):
+        kpusim.sweep(folder=tmp_path / "o", programs=[GEMM], axes={"engine.aray.rows": [8]})
+    with pytest.raises(kpusim.ArgumentError, match="needs a folder"):
+        kpusim.sweep(programs=[GEMM])
+    with pytest.raises(kpusim.ArgumentError, match="workers=0"):
+        kpusim.sweep(folder=tmp_path / "o", programs=[GEMM], workers=0)
+
+
+# ---- what is run
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    """The table on disk."""
+    with (folder / "table.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_table(spec: Path, tmp_path: Path, command: Command) -> None:
+    """A row for each combination, in order, with units; the same bytes with one worker or three."""
+    tables = set()
+    for workers in (1, 3):
+        folder = tmp_path / f"out{workers}"
+        said = command(spec, "-o", folder, "--workers", workers).stdout
+        tables.add((folder / "table.csv").read_bytes())
+    assert len(tables) == 1
+    assert "18 points, 0 failed" in said
+    rows = rows_of(folder)
+    expected = itertools.product([16, 32, 64], [1 << 20, 1 << 21, 1 << 22], [1, 2])
+    assert [
+        (int(r["engine.array.rows"]), int(r["l2.size_bytes"]), int(r["ddr.channels"])) for r in rows
+    ] == list(expected)
+    assert all(row["engine.array.cols"] == row["engine.array.rows"] for row in rows)
+    with (folder / "columns.csv").open(newline="") as file:
+        columns = {row["name"]: row for row in csv.DictReader(file)}
+    assert list(columns) == list(rows[0])
+    assert columns["power.average_w"]["unit"] == "W" and all(row["meaning"] for row in columns.values())
+    # causes of a kind of unit cover its time
+    for row in rows:
+        causes = [int(value) for name, value in row.items() if name.startswith("causes.device.") and value]
+        assert sum(causes) == int(row["cycles.total"])
+
+
+def test_points_equal_single_runs(tmp_path: Path) -> None:
+    """Statistics of random points are those of the command that `show` says, to the last digit."""
+    results = kpusim.sweep(
+        folder=tmp_path / "out", programs=[GEMM], platforms=["npm_lite", "swkpu-v1"],
+        axes={"engine.array.rows": "8..64*2", "l2.banks": "4..32*2", "ddr.channels": "1..4",
+              "clock.core_mhz": [500, 1000.5]},
+        sample={"random": 12}, seed=7, mode="values+timing", inputs="random:3",
+    )  # fmt: skip
+    draw = random.Random(3)
+    for row in draw.sample(results.rows, 6):
+        words = results.point(row["point"]).command().split()
+        folder = tmp_path / f"run{row['point']}"
+        subprocess.run([os.environ["KPUSIM"], *words[1:], "--quiet", "-o", folder], check=True)
+        stats = json.loads((folder / "stats.json").read_text())["stats"]
+        for name, stat in stats.items():
+            if not name.startswith(("units.", "busy.")) and name != "power.bin_us":
+                assert row[name] == stat["value"], name
+
+
+def test_parameters_options_and_failures(tmp_path: Path, relu_with_parameter: Path) -> None:
+    """Parameters of programs are axes; a point that fails is a row with its error, and others go on."""
+    results = kpusim.sweep(
+        folder=tmp_path / "out", programs=[relu_with_parameter], platforms=["npm_lite"],
+        axes={"param.n": [1, 2, 4], "l2.size_bytes": ["1KiB", "1MiB"]},
+    )  # fmt: skip
+    assert [bool(row["error"]) for row in results.rows] == [True, False] * 3
+    assert "capacity" in results.rows[0]["error"] or "L2" in results.rows[0]["error"]
+    cycles = [row["cycles.total"] for row in results.rows if not row["error"]]
+    assert cycles == sorted(cycles) and cycles[0] < cycles[-1]
+
+
+def test_all_failed(tmp_path: Path, relu_with_parameter: Path, command: Command) -> None:
+    """Exit 1, and the first error is shown."""
+    said = command("--program", relu_with_parameter, "--platform", "npm_lite", "--axis", "l2.size_bytes=1KiB",
+                   "-o", tmp_path / "out", code=1)  # fmt: skip
+    assert "1 points, 1 failed" in said.stdout and "Fix: " in said.stdout
+
+
+@pytest.fixture
+def relu_with_parameter(tmp_path: Path) -> Path:
+    """Y = relu(x) on n tiles."""
+    path = tmp_path / "relu.nem"
+    path.write_text("""#! param n = 2 in [1..4]
+program tiles:
+buffer x : DDR (size = 65536)
+buffer y : DDR (size = 65536)
+buffer m : L2 (size = 8192)
+loop i in [0..n - 1]:
+    a = transfer.async(dst=region(m, 0, 4096), src=region(x, i * 4096, 4096))
+    b = transfer.async(dst=region(y, i * 4096, 4096), src=region(m, 0, 4096), deps=[a])
+endloop
+""")
+    return path
+
+
+@pytest.mark.parametrize("sample", [{"random": 20}, {"lhs": 20}, {"sobol": 20}])
+def test_samples(sample: dict[str, int], tmp_path: Path) -> None:
+    """Different designs, the same again by the same seed, others by another."""
+    stated: dict[str, Any] = {
+        "programs": [GEMM], "platforms": ["npm_lite"], "sample": sample,
+        "axes": {"engine.array.rows": "4..64+4", "l2.banks": "1..64*2", "clock.core_mhz": "100..1000+50"},
+    }  # fmt: skip
+    from kpusim.sweeps.designs import Space, designs_of
+
+    def drawn(seed: int) -> list[dict[str, Any]]:
+        spec = read_spec(None, {**stated, "seed": seed})
+        return [dict(design.values) for design in designs_of(spec, Space(spec))]
+
+    first = drawn(1)
+    assert first == drawn(1) != drawn(2)
+    assert 15 <= len(first) <= 20 and len({json.dumps(values) for values in first}) == len(first)
+
+
+def test_search(tmp_path: Path) -> None:
+    """A search finds the front of a small grid with fewer points, the same with one worker or two."""
+    stated: dict[str, Any] = {
+        "programs": [GEMM], "platforms": ["npm_lite"], "generation": 8, "seed": 3,
+        "axes": {"engine.array.rows": "8..64*2", "clock.core_mhz": "100..1000+100", "ddr.channels": "1..4"},
+    }  # fmt: skip
+    tables = []
+    for workers in (1, 2):
+        results = kpusim.sweep(
+            folder=tmp_path / str(workers), sample={"search": 64}, workers=workers, **stated
+        )
+        tables.append((tmp_path / str(workers) / "table.csv").read_bytes())
+    assert tables[0] == tables[1] and len(results.rows) == 64
+    grid = kpusim.sweep(folder=tmp_path / "grid", **stated)
+    names = ["time.total_us", "energy.total_uj"]
+    vectors = [[tuple(row[name] for name in names) for row in of.rows] for of in (grid, results)]
+    reference = tuple(max(vector[index] for vector in vectors[0]) for index in (0, 1))
+    volumes = [hypervolume(of, reference) for of in vectors]  # type: ignore[arg-type]
+    assert volumes[1] > 0.95 * volumes[0]
+
+
+def test_auto(tmp_path: Path) -> None:
+    """With predictions first, the front is that of the full simulation, for fewer simulations."""
+    model = small_model(tmp_path / "net.onnx")
+    stated: dict[str, Any] = {
+        "programs": [model], "platforms": ["tile32"], "options": {"precision": "fp16", "effort": 1},
+        "axes": {"engine.array.rows": "8..64*2", "engine.array.cols": "8..64*2", "ddr.channels": "1..2",
+                 "l2.banks": [4, 32]},
+        "generation": 8,
+    }  # fmt: skip
+    full = kpusim.sweep(folder=tmp_path / "full", **stated)
+    auto = kpusim.sweep(folder=tmp_path / "auto", fidelity="auto", **stated)
+    assert len(auto.rows) == len(full.rows) == 64
+    simulated = [row for row in auto.rows if row["fidelity"] == "simulate"]
+    assert 0 < len(simulated) < len(full.rows)
+    for row in simulated:
+        assert row["cycles.total"] == full.rows[row["point"]]["cycles.total"]
+    names = ["time.total_us", "energy.total_uj"]
+    reference = tuple(1.01 * max(row[name] for row in full.rows) for name in names)
+    volumes = [
+        hypervolume([tuple(full.rows[row["point"]][name] for name in names) for row in of], reference)  # type: ignore[arg-type]
+        for of in (full.front(), [row for row in auto.front() if row["fidelity"] == "simulate"])
+    ]
+    assert volumes[1] >= 0.995 * volumes[0]
+    assert any("designs were simulated" in note for note in auto.notes)
+
+
+def small_model(path: Path) -> Path:
+    """Two convolutions and a product."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    draw = np.random.default_rng(1)
+    shapes = {"w0": (16, 8, 3, 3), "w1": (32, 16, 3, 3), "w2": (32, 10)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["c"], ["d"]),
+        helper.make_node("Flatten", ["d"], ["e"]), helper.make_node("MatMul", ["e", "w2"], ["y"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 8, 24, 24))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 10))],
+        [numpy_helper.from_array(draw.normal(size=s).astype(np.float32), n) for n, s in shapes.items()],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_kept_networks_are_the_same(tmp_path: Path) -> None:
+    """A network compiled for another device, from what was kept, is the program of a fresh compilation."""
+    model = small_model(tmp_path / "net.onnx")
+    first = kpusim.load(model, "tile32", precision="int8", calibrate="random:1")
+    for name, changes in [
+        ("tile32", {"engine.l1.size_bytes": 32768}), ("npm_pro", {}), ("tile32", {"engine.array.rows": 8}),
+        ("swkpu-v1", {}), ("swkpu-v1", {"ddr.channels": 1}), ("tile32", {}),
+    ]:  # fmt: skip
+        platform = kpusim.Platform.load(name).with_(**changes)
+        kept = first.made_for(platform)
+        fresh = kpusim.load(model, platform, precision="int8", calibrate="random:1")
+        assert kept.to_bytes() == fresh.to_bytes(), (name, changes)
+        assert kept.diagnostics == fresh.diagnostics
+
+
+# ---- fronts and knobs, recomputed
+
+
+def test_fronts_against_all_pairs() -> None:
+    """The front is what no pair rules out; volumes agree with sampling."""
+    draw = np.random.default_rng(2)
+    for count, size in ((1, 3), (40, 2), (60, 3), (30, 4)):
+        vectors = {i: tuple(float(v) for v in draw.integers(0, 12, size)) for i in range(count)}
+        expected = [i for i, a in vectors.items() if not any(dominates(b, a) for b in vectors.values())]
+        assert front_of(vectors) == expected
+        if size <= 3:
+            reference = (12.0,) * size
+            points = draw.uniform(0, 12, (40000, size))
+            covered = np.zeros(len(points), dtype=bool)
+            for vector in vectors.values():
+                covered |= (points >= np.array(vector)).all(axis=1)
+            assert math.isclose(
+                hypervolume(list(vectors.values()), reference), covered.mean() * 12**size, rel_tol=0.05
+            )
+
+
+def test_knobs_from_the_table(spec: Path, tmp_path: Path, command: Command) -> None:
+    """Each claim follows from the rows that it names, by pandas on the CSV."""
+    import pandas
+
+    command(spec, "-o", tmp_path / "out")
+    frame = pandas.read_csv(tmp_path / "out/table.csv")
+    results = kpusim.SweepResults(tmp_path / "out")
+    assert set(frame.columns) == set(results.to_pandas().columns)
+    for statistic in ("time.total_us", "energy.total_uj"):
+        log = np.log(frame[statistic])
+        knobs = knobs_of(results, statistic)
+        assert "full grid" in knobs.method and len(knobs.rows) == 18
+        for knob in knobs.knobs:
+            means = log.groupby(frame[knob.axis]).mean()
+            counts = frame.groupby(knob.axis).size()
+            between = (counts * (means - log.mean()) ** 2).sum() / len(frame)
+            assert math.isclose(knob.share, between / log.var(ddof=0), rel_tol=1e-9, abs_tol=1e-12)
+            named = frame.iloc[list(knob.effect.rows)]
+            ends = np.log(named[statistic]).groupby(named[knob.axis]).mean()
+            assert math.isclose(knob.effect.numbers["ratio"], math.exp(ends.max() - ends.min()), rel_tol=1e-9)
+            assert knob.causes is not None and len(knob.causes.rows) == 2
+            others = [
+                axis for axis in ("engine.array.rows", "l2.size_bytes", "ddr.channels") if axis != knob.axis
+            ]
+            assert knob.along is not None and all(
+                frame.iloc[list(knob.along.rows)][axis].nunique() == 1 for axis in others
+            )
+            if knob.knee and "knee" in knob.knee.numbers:
+                at = means.loc[knob.knee.numbers["knee"]]
+                assert at - means[means.index >= knob.knee.numbers["knee"]].min() <= math.log(1.02) + 1e-12
+        total = sum(knob.share for knob in knobs.knobs) + sum(share for *_, share in knobs.pairs)
+        assert total <= 1 + 1e-9
+
+
+def test_knobs_of_a_sample(tmp_path: Path) -> None:
+    """Of a sample SALib estimates; the axis that decides comes first."""
+    results = kpusim.sweep(
+        folder=tmp_path / "out", programs=[GEMM], platforms=["npm_lite"], sample={"lhs": 60},
+        axes={"clock.core_mhz": "100..2000+100", "l2.write_latency_cycles": "1..8",
+              "ddr.controller_latency_ns": "10..30"},
+    )  # fmt: skip
+    knobs = knobs_of(results, "time.total_us")
+    assert "SALib" in knobs.method and knobs.knobs[0].axis == "clock.core_mhz" and knobs.knobs[0].share > 0.5
+
+
+# ---- results
+
+
+def test_sql_parquet_and_frames(spec: Path, tmp_path: Path, command: Command) -> None:
+    """The table through DuckDB and pandas is the table."""
+    import pandas
+
+    out = tmp_path / "out"
+    command(spec, "-o", out)
+    results = kpusim.SweepResults(out)
+    [(least,)] = results.sql('select min("time.total_us") from points')
+    assert least == min(row["time.total_us"] for row in results.rows)
+    assert (
+        command("sql", out, "select count(*) from points where front = 1").stdout
+        == f"{len(results.front())}\n"
+    )
+    assert "Fix: " in command("sql", out, "select nothing from nowhere", code=1).stderr
+    command("parquet", out, "-o", tmp_path / "t.parquet")
+    assert "exists" in command("parquet", out, "-o", tmp_path / "t.parquet", code=1).stderr
+    frame = results.to_pandas()
+    assert frame.attrs["units"]["energy.total_uj"] == "uJ"
+    assert list(frame["cycles.total"]) == list(pandas.read_csv(out / "table.csv")["cycles.total"])
+
+
+def test_show_and_diff(spec: Path, tmp_path: Path, command: Command) -> None:
+    """A point runs again as it was, with what explains it; two points have their differences."""
+    out = tmp_path / "out"
+    command(spec, "-o", out)
+    rows = rows_of(out)
+    shown = command("show", out, 4, "-o", tmp_path / "run").stdout
+    assert f"--set l2.size_bytes={rows[4]['l2.size_bytes']}" in shown and "critical path" in shown
+    stats = json.loads((tmp_path / "run/stats.json").read_text())["stats"]
+    assert str(stats["cycles.total"]["value"]) == rows[4]["cycles.total"]
+    assert (tmp_path / "run/events.kpuev").exists()
+    differs = command("diff", out, 0, 17).stdout
+    assert "engine.array.rows" in differs and "cycles.total" in differs
+    assert "there is no point 99" in command("show", out, 99, code=1).stderr
+    assert "no such" in command("front", tmp_path / "nowhere", code=1).stderr.lower()
+
+
+def test_dry_run(spec: Path, tmp_path: Path, command: Command) -> None:
+    """It lists and costs, and writes nothing."""
+    said = command(spec, "-o", tmp_path / "out", "--dry-run").stdout
+    assert "18 points" in said and "engine.array.cols = engine.array.rows" in said and "of a core" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_programs_as_objects(tmp_path: Path) -> None:
+    """Programs in memory and modules of PyTorch become files of the folder, once."""
+    import torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU())
+    stated: dict[str, Any] = {
+        "programs": {"net": (module, (torch.zeros(4, 64),)), "gemm": kpusim.Program.load(GEMM)},
+        "platforms": ["npm_lite"], "axes": {"ddr.channels": [1, 2]},
+    }  # fmt: skip
+    results = kpusim.sweep(folder=tmp_path / "out", **stated)
+    assert [row["program"] for row in results.rows] == ["net", "gemm"] * 2 and not any(
+        row["error"] for row in results.rows
+    )
+    before = (tmp_path / "out/journal.jsonl").read_bytes()
+    kpusim.sweep(folder=tmp_path / "out", **stated)
+    assert (tmp_path / "out/journal.jsonl").read_bytes() == before
+
+
+def test_external_verb(spec: Path, tmp_path: Path) -> None:
+    """`kpusim sweep` of the C++ command is the package's; without it, the error says how to install it."""
+    import sys
+
+    binary = os.environ["KPUSIM"]
+    folder = Path(sys.executable).parent
+    path = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    said = subprocess.run(
+        [binary, "sweep", spec, "-o", tmp_path / "out"], capture_output=True, text=True, env=path, check=True
+    )
+    assert "18 points" in said.stdout
+    bare = subprocess.run(
+        [binary, "sweep", spec], capture_output=True, text=True, env={"PATH": "/usr/bin"}, check=False
+    )
+    assert bare.returncode == 1 and "pip install 'kpusim[sweep]'" in bare.stderr
+    assert "sweep" in subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
