@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -171,10 +172,23 @@ class Program:
         """False where there is time, but no values: SCALE-Sim files, networks without weights."""
         return self._core.has_values
 
+    @property
+    def for_device(self) -> bool:
+        """Whether it depends on the device that it was made for."""
+        return self._core.for_device
+
+    def taken_for(self, platform: Platform) -> Program:
+        """The same program for a device that differs in nothing that it depends on: prices of energy."""
+        if not self._core.for_device or platform is self._made_for:
+            return self
+        other = copy.copy(self)
+        other._made_for = platform
+        return other
+
     def made_for(self, platform: Platform | StrPath) -> Program:
         """The same program for another device: itself, unless its front end depends on the device."""
         device = platform_beside(platform, self.origin)
-        if not self._core.for_device or device is self._made_for:
+        if not self._core.for_device or device is self._made_for or device == self._made_for:
             return self
         return Program(self._core.made_for(device._core))
 

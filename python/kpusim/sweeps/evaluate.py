@@ -119,7 +119,7 @@ class Evaluator:
         source = (task.program, tuple(sorted(task.options.items())))
         made_for = (source, without_energy(platform.text()))
         if self._last is not None and self._last[0] == made_for:
-            return self._last[1]
+            return self._last[1].taken_for(platform)
         base = self._programs.get(source)
         if base is None:
             options = {name: option_text(value) for name, value in task.options.items()}
@@ -130,7 +130,9 @@ class Evaluator:
         else:
             self._programs.move_to_end(source)
             program = base.made_for(platform)
-        self._last = (made_for, program)
+        own = program.platform() if program.for_device else None
+        # a front end that changed the platform decides by all of it
+        self._last = (made_for, program) if own is None or own == platform else None
         return program
 
 
@@ -172,7 +174,8 @@ def simulated(task: Task, program: Program, platform: Platform) -> dict[str, flo
     fill: Literal["zeros"] | int | None = None
     if mode == "values+timing":
         fill = "zeros" if task.inputs == "zeros" else int(task.inputs.partition(":")[2])
-    run = simulate(program, platform, mode=mode, fill=fill, params=dict(task.params))
+    device = None if program.for_device else platform  # its own has the changes that it needs
+    run = simulate(program, device, mode=mode, fill=fill, params=dict(task.params))
     values = columns(run.stats.items())
     if band := platform._core.energy_band(run.stats._core):
         values |= dict(zip(BAND, band, strict=True))
