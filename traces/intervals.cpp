@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/diagnostics.hpp"
 
@@ -47,22 +48,54 @@ class IntervalWalk {
     StateInterval open_;
 };
 
+using Visit = std::function<void(const StateInterval&)>;
+
+/// Records that are kept at once: those of long runs lie on disk, and one is gone with the next.
+constexpr size_t most_kept = 1 << 20;
+
+/// Units [first, last), whose changes fit into memory.
+void walk_units(const RunInfo& info, const Events& events, size_t first, size_t last, const Visit& visit) {
+    std::vector<std::vector<Event>> by_unit(last - first);
+    for (const Event& event : events) {
+        if (event.kind != EventKind::cause || event.unit < first || event.unit >= last) continue;
+        std::vector<Event>& changes = by_unit[event.unit - first];
+        if (!changes.empty() && changes.back().time_ps == event.time_ps) changes.pop_back();
+        changes.push_back(event);
+    }
+    for (size_t unit = first; unit < last; ++unit) {
+        IntervalWalk walk(info, static_cast<uint16_t>(unit), visit);
+        for (const Event& change : by_unit[unit - first]) walk.change(change);
+        walk.finish();
+    }
+}
+
+/// A unit with any number of changes.
+void walk_unit(const RunInfo& info, const Events& events, size_t unit, const Visit& visit) {
+    IntervalWalk walk(info, static_cast<uint16_t>(unit), visit);
+    std::optional<Event> held;  // the next one may overrule it
+    for (const Event& event : events) {
+        if (event.kind != EventKind::cause || event.unit != unit) continue;
+        if (held && held->time_ps != event.time_ps) walk.change(*held);
+        held = event;
+    }
+    if (held) walk.change(*held);
+    walk.finish();
+}
+
 }  // namespace
 
-void for_each_interval(const RunInfo& info, const Events& events,
-                       const std::function<void(const StateInterval&)>& visit) {
-    std::vector<std::vector<const Event*>> by_unit(info.units.size());
-    for (const Event& event : events) {
-        if (event.kind == EventKind::cause) by_unit.at(event.unit).push_back(&event);
-    }
-    for (size_t unit = 0; unit < by_unit.size(); ++unit) {
-        IntervalWalk walk(info, static_cast<uint16_t>(unit), visit);
-        const auto& changes = by_unit[unit];
-        for (size_t i = 0; i < changes.size(); ++i) {
-            const bool overruled = i + 1 < changes.size() && changes[i + 1]->time_ps == changes[i]->time_ps;
-            if (!overruled) walk.change(*changes[i]);
+void for_each_interval(const RunInfo& info, const Events& events, const Visit& visit) {
+    std::vector<size_t> counts(info.units.size(), 0);
+    for (const Event& event : events)
+        if (event.kind == EventKind::cause) ++counts.at(event.unit);
+    for (size_t first = 0, last = 0; first < counts.size(); first = last) {
+        size_t kept = 0;
+        while (last < counts.size() && kept + counts[last] <= most_kept) kept += counts[last++];
+        if (last > first) {
+            walk_units(info, events, first, last, visit);
+        } else {
+            walk_unit(info, events, last++, visit);
         }
-        walk.finish();
     }
 }
 

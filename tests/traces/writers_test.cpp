@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <map>
+#include <tuple>
 
 #include "base/diagnostics.hpp"
 #include "base/read_file.hpp"
@@ -35,6 +36,44 @@ std::vector<std::vector<std::string>> rows_of(const std::string& csv, const std:
 
 constexpr const char* stall_header =
     "unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile";
+
+// Records of long runs lie on disk: intervals are those of the same records in memory.
+TEST(intervals, are_the_same_from_disk) {
+    RunInfo info = sample_run().info;
+    constexpr size_t count = 3'000'000;  // more than are kept at once, of one unit too
+    std::vector<Event> events;
+    for (size_t i = 0; i < count; ++i) {
+        Event event;
+        event.kind = EventKind::cause;
+        event.time_ps = i * 1000;
+        event.unit = static_cast<uint16_t>(i % 2 == 0 ? 1 : i / 2 % info.units.size());
+        event.cause = static_cast<uint8_t>(i / 2 % 20);
+        event.task = static_cast<uint32_t>(i);
+        events.push_back(event);
+    }
+    info.end_ps = count * 1000;
+    auto disk = std::make_shared<EventRuns>();
+    disk->add(events);
+    using Row = std::tuple<uint16_t, Picoseconds, Picoseconds, Cause, uint32_t>;
+    std::vector<Row> expected, found;
+    for (uint16_t unit = 0; unit < info.units.size(); ++unit) {
+        Row open{unit, 0, 0, Cause::idle_no_work, no_task};
+        const auto close = [&](Picoseconds at) {
+            std::get<2>(open) = at;
+            if (at > std::get<1>(open)) expected.push_back(open);
+        };
+        for (const Event& event : events) {
+            if (event.unit != unit) continue;
+            close(event.time_ps);
+            open = {unit, event.time_ps, 0, static_cast<Cause>(event.cause), event.task};
+        }
+        close(info.end_ps);
+    }
+    for_each_interval(info, Events(disk), [&found](const StateInterval& row) {
+        found.push_back({row.unit, row.start, row.end, row.cause, row.task});
+    });
+    EXPECT_TRUE(found == expected);
+}
 
 // The stall trace names task, iteration, operation and what is blamed; of two causes at one time the last one
 // counts.
