@@ -55,6 +55,11 @@ void read_manifest(const std::string& path, RunResults& run) {
     const bool inside = events.is_relative() && std::find(events.begin(), events.end(), "..") == events.end();
     if (inside) manifest.events = events.string();
     for (const json& row : content.value("inputs", json::array())) manifest.inputs.push_back(file_from(row));
+    for (const json& word : content.value("command_line", json::array()))
+        manifest.command_line.push_back(word.is_string() ? word.get<std::string>() : "");
+    const json energy = content.value("energy", json::object());
+    manifest.energy_table = text_of(energy, "table");
+    manifest.energy_corner = text_of(energy, "corner");
     for (const json& row : content.value("outputs", json::array())) {
         if (row.is_object()) run.outputs.emplace_back(text_of(row, "file"), text_of(row, "sha256"));
     }

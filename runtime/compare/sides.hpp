@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "runtime/simulation.hpp"
 #include "traces/diff/diff.hpp"
@@ -16,7 +18,16 @@ traces::DiffSide read_side(const std::string& folder);
 traces::DiffSide side_of(runtime::Simulation& simulation, traces::Manifest manifest, std::string name,
                          std::shared_ptr<const traces::Recording> events);
 
+/// A tensor that a program's text declares, from its `buffer` and `#! tensor` lines.
+struct DeclaredTensor {
+    std::string name, place;  ///< DRAM, L2, ...
+    uint64_t bytes = 0;       ///< 0: not known
+};
+std::vector<DeclaredTensor> tensors_of(std::string_view program);
+
 /// Reads the event files of two runs where both have events; says why there are none. Throws UserError on a damaged file.
 void load_events(traces::DiffSide& a, traces::DiffSide& b);
+/// That of one run, if it has one.
+void load_events(traces::DiffSide& side);
 
 }  // namespace kpu::compare

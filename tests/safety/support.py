@@ -53,7 +53,7 @@ WRITES = {
     "debug": (),
     "check": ("--junit",),
     "list": (),
-    "diff": (),
+    "diff": ("--html",),
 }
 # All other options. A new one has to be put here or above.
 OTHERS = set(
@@ -117,6 +117,7 @@ class SafetyTest(unittest.TestCase):
             "run": self.run_of(),
             "export": ("export", self.events),
             "explain": ("explain", self.events),
+            "diff": ("diff", self.recorded, self.recorded, "--force"),
             "asm": ("asm", self.program),
             "compile": ("compile", self.program, "--force"),
             "disasm": ("disasm", self.container),
