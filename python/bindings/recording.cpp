@@ -6,6 +6,7 @@
 #include "explain/explanation.hpp"
 #include "python/bindings/bindings.hpp"
 #include "runtime/compare/difference.hpp"
+#include "runtime/compare/page.hpp"
 #include "traces/corners.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
@@ -256,6 +257,16 @@ std::pair<std::string, std::string> diff(traces::DiffSide& a, traces::DiffSide& 
     return {found.empty() ? "" : to_text(found, a, b, options), to_json(found, a, b)};
 }
 
+/// The page of two runs, into a file.
+void write_diff_page(traces::DiffSide& a, traces::DiffSide& b, double threshold, const std::string& path) {
+    traces::DiffOptions options;
+    options.threshold = threshold;
+    const compare::Difference found = compare::difference_of(a, b, options);
+    compare::Page page(a);
+    page.add(b, a, found);
+    write_file(path, page.html());
+}
+
 }  // namespace
 
 void bind_recording(py::module_& module) {
@@ -265,6 +276,8 @@ void bind_recording(py::module_& module) {
     module.def("cause_bands", &cause_bands);
     module.def("format_table", &format_table);
     module.def("diff", &diff, arg("a"), arg("b"), arg("threshold"), arg("top"), Release());
+    module.def("write_diff_page", &write_diff_page, arg("a"), arg("b"), arg("threshold"), arg("path"),
+               Release());
     module.def("read_event_file", &traces::read_event_file, arg("path"), Release());
     py::class_<traces::DiffSide>(module, "DiffSide");
     module.def("read_side", &compare::read_side, arg("folder"), Release());

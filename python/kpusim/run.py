@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -266,6 +266,28 @@ class Difference:
 
     text: str
     data: dict[str, Any]
+    _runs: tuple[Run | StrPath, Run | StrPath] = field(repr=False, compare=False)
+    _threshold: float = field(repr=False, compare=False)
+
+    def write_html(self, path: StrPath, *, force: bool = False) -> None:
+        """Write both runs side by side as one page, as ``kpusim diff --html`` does.
+
+        Parameters
+        ----------
+        path : path
+            The page; it needs no other file.
+        force : bool
+            Replace the page if it exists.
+
+        Raises
+        ------
+        UserError
+            When the page exists or cannot be written, and for a run whose simulation has moved on.
+        """
+        target = path_text(path)
+        if os.path.isfile(target) and not force:
+            raise UserError(f"{target} exists. Fix: give force=True to replace it, or another name.")
+        _core.write_diff_page(*_sides_of(*self._runs), self._threshold, target)
 
     def __bool__(self) -> bool:
         """Whether anything differs."""
@@ -301,8 +323,12 @@ def diff(a: Run | StrPath, b: Run | StrPath, *, threshold: float = 0.01, top: in
     """
     if not number(threshold, "threshold") >= 0 or whole_number(top, "top", 0) < 0:
         raise UserError("diff: threshold and top are 0 or more. Fix: give such numbers.")
-    text, data = _core.diff(_side_of(a, "run A"), _side_of(b, "run B"), threshold, top)
-    return Difference(text, json.loads(data))
+    text, data = _core.diff(*_sides_of(a, b), threshold, top)
+    return Difference(text, json.loads(data), (a, b), threshold)
+
+
+def _sides_of(a: Run | StrPath, b: Run | StrPath) -> tuple[_core.DiffSide, _core.DiffSide]:
+    return _side_of(a, "run A"), _side_of(b, "run B")
 
 
 def _side_of(run: Run | StrPath, name: str) -> _core.DiffSide:

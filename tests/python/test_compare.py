@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import kpusim
@@ -51,6 +52,23 @@ def test_equal_runs(run: kpusim.Run, tmp_path: Path) -> None:
         assert not difference
         assert difference.data["equal"] is True
         assert str(difference) == "no differences\n"
+
+
+def test_page(run: kpusim.Run, tmp_path: Path) -> None:
+    """Both runs as a page, of this process and of folders; an existing file is kept."""
+    slow = kpusim.simulate(GEMM, "npm_lite", fill=1, **{"ddr.channels": 1})
+    slow.save(tmp_path / "slow")
+    page = tmp_path / "page.html"
+    for other in (slow, tmp_path / "slow"):
+        difference = kpusim.diff(run, other)
+        difference.write_html(page, force=other is not slow)
+        text = page.read_text(encoding="utf-8")
+        data = json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])
+        assert [row["stats"]["cycles.total"] for row in data["runs"]] == [run.cycles, slow.cycles]
+        (found,) = data["differences"]
+        assert found["operations"] == difference.data["operations"]
+    with pytest.raises(kpusim.UserError, match=r"page\.html exists"):
+        difference.write_html(page)
 
 
 def test_different_runs(run: kpusim.Run, tmp_path: Path) -> None:

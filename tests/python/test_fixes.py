@@ -49,6 +49,13 @@ def simulation(text: str = RELU, **options: Any) -> kpusim.Simulation:  # noqa: 
     return kpusim.Simulation(kpusim.Program.parse(text), "swkpu-v1", **options)
 
 
+def page_twice(first: str, second: str = "", *, force: bool = False) -> None:
+    """A page of two runs, then another, or the same again."""
+    difference = kpusim.diff(run(), run())
+    difference.write_html(first)
+    difference.write_html(second or first, force=force)
+
+
 def filled(text: str = RELU) -> kpusim.Simulation:
     """The same with inputs."""
     made = simulation(text)
@@ -315,6 +322,8 @@ CASES = [
          [lambda: run().write_trace("vcd", "t.vcd", window=(4, 5))]),
     Case("run.py", "Fix: give such numbers.", lambda: kpusim.diff(run(), run(), threshold=-1),
          [lambda: kpusim.diff(run(), run(), top=0, threshold=0)]),
+    Case("run.py", "Fix: give force=True to replace it, or another name.", lambda: page_twice("p.html"),
+         [lambda: page_twice("q.html", force=True), lambda: page_twice("r.html", "s.html")]),
     Case("run.py", "Fix: make the Simulation with events={}.", lambda: written().result().events,
          [lambda: written(events=True).result().events]),
     Case("run.py", "save. Fix: use mode values+timing or timing.", lambda: run(mode="functional").what_if(),
