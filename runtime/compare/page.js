@@ -266,7 +266,7 @@ function timeline() {
     if (slot.to <= boundary || slot.from >= to) return;
     const x = Math.max(label, place(slot.from)), right = Math.min(width, place(slot.to));
     element("rect", { x, y: 0, width: right - x, height: y, fill: i % 2 ? "#f3f5f8" : "#e9edf2", class: "slot" }, svg);
-    if (right - x > 24) element("text", { x: x + 3, y: 14, class: "soft" }, svg, clip(opName(slot.op), Math.floor((right - x) / 7)));
+    if (right - x > 24) element("text", { x: x + 3, y: 14, class: "soft" }, svg, clip(opName(slot.op), Math.floor((right - x) / 7.6)));
   });
   drawn.rows.forEach((row, i) => {
     const height = row.thin ? 9 : 24;
