@@ -70,8 +70,10 @@ void bind_platform(py::module_& module) {
              [](const Platform& platform) {
                  py::list rows;
                  const runtime::Inventory inventory = runtime::take_inventory(platform.resolved);
-                 for (const auto& [key, stat] : inventory.stats.all())
-                     rows.append(py::make_tuple(key, stat.unit, stat.meaning));
+                 for (const auto& [key, stat] : inventory.stats.all()) {
+                     const double value = inventory.stats.real(key);
+                     rows.append(py::make_tuple(key, stat.unit, stat.meaning, value));
+                 }
                  return rows;
              })
         .def("energy_band",

@@ -3,8 +3,8 @@
 usage: sweep_bench.py MODEL.onnx [--effort N] [--fidelity WORD] [--points N] [--workers N]
 
 Prints seconds for all, and of a point by phase: the program (imported once, compiled for each device), the
-simulation, bookkeeping (everything else, of all workers' time), and the memory of the largest worker, at a tenth
-of the points and at the end. tests/networks/models.py makes the model.
+simulation, bookkeeping (everything else, of all workers' time), and the memory of the largest worker, as it
+goes. tests/networks/models.py makes the model.
 """
 
 from __future__ import annotations

@@ -249,8 +249,9 @@ def test_points_equal_single_runs(tmp_path: Path) -> None:
         subprocess.run([os.environ["KPUSIM"], *words[1:], "--quiet", "-o", folder], check=True)
         stats = json.loads((folder / "stats.json").read_text())["stats"]
         for name, stat in stats.items():
-            if not name.startswith(("units.", "busy.")) and name != "power.bin_us":
+            if not name.startswith(("units.", "busy.", "area.")) and name != "power.bin_us":
                 assert row[name] == stat["value"], name
+        assert row["area.total_mm2"] == stats["area.total_mm2"]["value"]
 
 
 def test_parameters_options_and_failures(tmp_path: Path, relu_with_parameter: Path) -> None:

@@ -61,7 +61,10 @@ def simulate_what_may_be_best(running: Running) -> Iterator[None]:
     predicted: dict[int, Vector] = {}
     unknown: list[int] = []  # without a prediction: they are simulated
     for number, design in designs.items():
-        vector = judge.vector(running.outcomes(design, "estimate"))
+        outcomes = running.outcomes(design, "estimate")
+        if any(judge.ruled_out(design, outcome) for outcome in outcomes):
+            continue
+        vector = judge.vector(outcomes)
         if vector is None:
             unknown.append(number)
         else:

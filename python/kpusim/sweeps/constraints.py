@@ -41,6 +41,7 @@ class Constraint:
 
     formula: Formula
     of_design: bool  #: parameters alone decide it, before anything runs
+    exact: bool  #: areas and parameters decide it, which predictions have as simulations do
 
     @classmethod
     def parse(cls, text: str, names: Names) -> Constraint:
@@ -59,7 +60,8 @@ class Constraint:
             raise UserError(f"`{text}` never holds: no statistic is below 0. Fix: give a bound above 0.")
         if bound is not None and bound.name in names.stats and bound.most == 0 and bound.open_above:
             raise UserError(f"`{text}` never holds: no statistic is below 0. Fix: give a bound above 0.")
-        return cls(formula, not formula.names & names.stats.keys())
+        measured = formula.names & names.stats.keys()
+        return cls(formula, not measured, all(name.startswith("area.") for name in measured))
 
 
 @dataclass(frozen=True)

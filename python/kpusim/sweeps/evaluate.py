@@ -21,6 +21,7 @@ from kpusim.simulation import Mode
 How = Literal["simulate", "estimate"]
 KEPT = 16  #: programs that a worker keeps, each with its network in the types of the device
 _UNIT = re.compile(r"units\.(?:e\d+_)?(l1|l2|[a-z_]+?)\d*\.(.+)")
+_AREA_OF_UNIT = re.compile(r"area\.(?!total_|low_|high_)\w+_mm2")
 #: What a run takes at the low and high corner of the energy table.
 BAND = ("energy.low_uj", "energy.high_uj", "power.low_w", "power.high_w")
 _LEFT_OUT = ("busy.", "units.", "power.bin_us")  #: one column for each unit: another device has others
@@ -165,7 +166,11 @@ def estimated(program: Program, platform: Platform) -> dict[str, float]:
     values = {"cycles.total": cycles, "time.total_us": time_us}
     if energy := said["estimated_total_energy_uj"]:
         values |= {"energy.total_uj": energy, "power.average_w": energy / time_us}
-    return values
+    return values | {
+        key: value
+        for key, _, _, value in platform._core.stats()
+        if key.startswith("area.") and is_column(key)
+    }
 
 
 def simulated(task: Task, program: Program, platform: Platform) -> dict[str, float]:
@@ -184,11 +189,16 @@ def simulated(task: Task, program: Program, platform: Platform) -> dict[str, flo
     return values
 
 
+def is_column(key: str) -> bool:
+    """Whether a statistic has a column: those of each unit have none, as another device has other units."""
+    return not key.startswith(_LEFT_OUT) and _AREA_OF_UNIT.fullmatch(key) is None
+
+
 def columns(stats: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Statistics as columns: what each unit did is summed up over units of a kind, by cause."""
     values: dict[str, float] = {}
     for key, value in stats:
-        if not key.startswith(_LEFT_OUT):
+        if is_column(key):
             values[key] = value
         elif value and (match := _UNIT.fullmatch(key)):
             name = f"causes.{match[1]}.{match[2]}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from kpusim.sweeps.constraints import Constraint
 from kpusim.sweeps.quantity import Quantity
 from kpusim.sweeps.spec import Spec
 
@@ -71,16 +72,19 @@ def combined(spec: Spec, rows: Sequence[Mapping[str, float]]) -> Vector | None:
     return tuple(vector)
 
 
-def keeps(spec: Spec, values: Mapping[str, float], parameters: Mapping[str, Quantity]) -> bool | None:
-    """Whether a row keeps the constraints of its statistics; None where it lacks one."""
+def keeps(
+    constraints: Iterable[Constraint],
+    units: Mapping[str, str],
+    values: Mapping[str, float],
+    parameters: Mapping[str, Quantity],
+) -> bool | None:
+    """Whether a row keeps constraints; None where it lacks a statistic."""
     unknown = False
-    for constraint in spec.constraints:
-        if constraint.of_design:
-            continue
+    for constraint in constraints:
         known = dict(parameters)
         known.update(
             {
-                key: Quantity(values[key], spec.stats.get(key, ""))
+                key: Quantity(values[key], units.get(key, ""))
                 for key in constraint.formula.names & values.keys()
             }
         )

@@ -158,7 +158,7 @@ class Reader:
         options = self._options(("options",), self.tree.get("options", {}))
         sample, count = self._sample()
         axes, derived = self._axes(options)
-        stats = {key: unit for platform in platforms.values() for key, unit, _ in platform._core.stats()}
+        stats = {key: unit for platform in platforms.values() for key, unit, *_ in platform._core.stats()}
         names = Names(stats, tuple(axis.name for axis in axes) + tuple(item.kind.name for item in derived))
         fidelity = self._choice("fidelity", FIDELITIES, "simulate")
         spec = Spec(

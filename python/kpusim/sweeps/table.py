@@ -115,7 +115,7 @@ class Table:
         parameters = {row.path: (row.unit, row.meaning) for row in Platform.parameters()}
         known: dict[str, tuple[str, str]] = {}
         for text in self.spec.platform_texts.values():
-            for key, unit, meaning in Platform.parse(text)._core.stats():
+            for key, unit, meaning, _ in Platform.parse(text)._core.stats():
                 known[key] = (unit, meaning)
         found: list[tuple[str, str, str]] = []
         for name in self.header():
@@ -155,9 +155,15 @@ class Judge:
         """Whether all constraints are kept; None where that is not known."""
         if outcome.error:
             return None
-        if not self._spec.constraints:
-            return True
-        return keeps(self._spec, outcome.values, self._parameters(design))
+        rules = [rule for rule in self._spec.constraints if not rule.of_design]
+        return keeps(rules, self._spec.stats, outcome.values, self._parameters(design)) if rules else True
+
+    def ruled_out(self, design: Design, predicted: Outcome) -> bool:
+        """Whether a prediction is enough to know that a constraint, such as one of area, is not kept."""
+        rules = [rule for rule in self._spec.constraints if rule.exact and not rule.of_design]
+        if predicted.error or not rules:
+            return False
+        return keeps(rules, self._spec.stats, predicted.values, self._parameters(design)) is False
 
     def vector(self, outcomes: Sequence[Outcome]) -> Vector | None:
         """The objectives of a design; None where one is not known."""
