@@ -76,15 +76,16 @@ void bind_platform(py::module_& module) {
                  }
                  return rows;
              })
-        .def("energy_band",
-             [](const Platform& platform, const traces::StatSet& stats) -> py::object {
-                 traces::EnergyPrices prices = platforms::energy_prices(platform.resolved);
-                 prices.corners = platforms::energy_corners(platform.resolved);
-                 const auto band = traces::energy_band(stats, prices);
-                 if (!band) return py::none();
-                 return py::make_tuple(band->low_uj, band->high_uj, band->low_w, band->high_w);
-             },
-             arg("stats"))
+        .def(
+            "energy_band",
+            [](const Platform& platform, const traces::StatSet& stats) -> py::object {
+                traces::EnergyPrices prices = platforms::energy_prices(platform.resolved);
+                prices.corners = platforms::energy_corners(platform.resolved);
+                const auto band = traces::energy_band(stats, prices);
+                if (!band) return py::none();
+                return py::make_tuple(band->low_uj, band->high_uj, band->low_w, band->high_w);
+            },
+            arg("stats"))
         .def("text", [](const Platform& platform) { return platforms::to_textproto(platform.resolved); });
 }
 

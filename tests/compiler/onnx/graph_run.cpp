@@ -73,7 +73,8 @@ std::vector<graph::Data> run_on_device(const graph::Graph& graph, const Device& 
     compiler::LoadRequest request;
     request.options = OptionValues(pipeline::option_rows(), {{"precision", on.precision}});
     request.platform = &on.platform;
-    pipeline::Compiled compiled = pipeline::compile([&](Diagnostics&) { return graph; }, request, "model", notes);
+    pipeline::Compiled compiled =
+        pipeline::compile([&](Diagnostics&) { return graph; }, request, "model", notes);
     runtime::SimulationOptions options;
     options.mode = runtime::Mode::functional;
     options.strict = options.random_order = true;
