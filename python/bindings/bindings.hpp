@@ -73,6 +73,7 @@ struct Program {
     struct Recipe {
         compiler::Source source;
         GivenOptions options;
+        bool values = true;  ///< false: only its time is wanted
         std::shared_ptr<Kept> kept;
     };
     std::shared_ptr<const Recipe> recipe;

@@ -14,9 +14,9 @@ namespace kpu::bindings {
 namespace {
 
 /// `platform`: null for the one that the front end itself takes, if its programs depend on a device. `kept`: as of
-/// Program::Recipe; null: nothing yet.
+/// Program::Recipe; null: nothing yet. `values`: as of compiler::LoadRequest.
 Program make_program(compiler::Source source, GivenOptions options, std::vector<std::string> search_paths,
-                     const Platform* platform, std::shared_ptr<Program::Kept> kept = nullptr) {
+                     const Platform* platform, bool values, std::shared_ptr<Program::Kept> kept = nullptr) {
     const compiler::FrontEnd& front_end = compiler::recognise(source);
     Program program;
     program.search_paths = std::move(search_paths);
@@ -31,6 +31,7 @@ Program make_program(compiler::Source source, GivenOptions options, std::vector<
     request.search_paths = program.search_paths;
     request.platform = program.platform ? &program.platform->resolved : nullptr;
     request.simulate = runtime::simulate_trials();
+    request.values = values;
     const std::unique_lock alone(kept->mutex);
     request.kept = &kept->content;
     compiler::Loaded loaded =
@@ -48,15 +49,15 @@ Program make_program(compiler::Source source, GivenOptions options, std::vector<
         }
     }
     if (front_end.for_device)
-        program.recipe =
-            std::make_shared<Program::Recipe>(Program::Recipe{std::move(source), std::move(options), kept});
+        program.recipe = std::make_shared<Program::Recipe>(
+            Program::Recipe{std::move(source), std::move(options), values, kept});
     return program;
 }
 
 Program load_program(const std::string& path, GivenOptions options, std::vector<std::string> search_paths,
-                     const Platform* platform) {
+                     const Platform* platform, bool values) {
     return make_program(compiler::Source::of_file(path), std::move(options), std::move(search_paths),
-                        platform);
+                        platform, values);
 }
 
 /// The buffer of a Python object, which is given back with the interpreter lock held.
@@ -79,14 +80,14 @@ Program parse_program(std::string bytes, std::string origin, GivenOptions option
     for (const auto& [name, object] : files) beside[name] = memory_file(object);
     const py::gil_scoped_release release;
     return make_program(compiler::Source::of_bytes(std::move(bytes), std::move(origin), std::move(beside)),
-                        std::move(options), std::move(search_paths), platform);
+                        std::move(options), std::move(search_paths), platform, true);
 }
 
 /// The same program for another device.
 Program made_for(const Program& program, const Platform& platform) {
     if (program.recipe == nullptr) return program;
     return make_program(program.recipe->source, program.recipe->options, program.search_paths, &platform,
-                        program.recipe->kept);
+                        program.recipe->values, program.recipe->kept);
 }
 
 /// (name, description, options, for_device, default_platform, has_values) of every front end.
@@ -142,7 +143,7 @@ void bind_program(py::module_& module) {
     using Release = py::call_guard<py::gil_scoped_release>;
     module.def("front_end_table", &front_end_table);
     module.def("load_program", &load_program, arg("path"), arg("options"), arg("search_paths"),
-               arg("platform").none(true), Release());
+               arg("platform").none(true), arg("values") = true, Release());
     module.def("parse_program", &parse_program, arg("bytes"), arg("origin"), arg("options"),
                arg("search_paths"), arg("platform").none(true), arg("files"));
     py::class_<Program>(module, "Program")

@@ -116,13 +116,19 @@ class Program:
         platform: Platform | StrPath | None,
         options: Mapping[str, OptionValue],
         files: Mapping[str, Buffer] | None = None,
+        values: bool = True,
     ) -> Program:
         folders = folder_texts(search_paths)
         device = None if platform is None else platform_beside(platform, origin)._core
         given = front_end_options(options)
         if content is None:
-            return cls(_core.load_program(origin, given, folders, device))
+            return cls(_core.load_program(origin, given, folders, device, values))
         return cls(_core.parse_program(content, origin, given, folders, device, files or {}))
+
+    @classmethod
+    def _of_time(cls, path: StrPath, platform: Platform, options: Mapping[str, OptionValue]) -> Program:
+        """A program whose time alone is wanted: its data is not laid out."""
+        return cls._read(None, path_text(path), (), platform, options, values=False)
 
     @classmethod
     def of(

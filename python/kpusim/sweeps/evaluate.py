@@ -117,14 +117,17 @@ class Evaluator:
 
     def _program(self, task: Task, platform: Platform) -> Program:
         """The program for a platform: compiled again only where that may change it."""
-        source = (task.program, tuple(sorted(task.options.items())))
+        source = (task.program, task.mode, tuple(sorted(task.options.items())))
         made_for = (source, without_energy(platform.text()))
         if self._last is not None and self._last[0] == made_for:
             return self._last[1].taken_for(platform)
         base = self._programs.get(source)
         if base is None:
             options = {name: option_text(value) for name, value in task.options.items()}
-            program = Program.load(task.program, (), platform=platform, **options)
+            if task.mode == "timing":
+                program = Program._of_time(task.program, platform, options)
+            else:
+                program = Program.load(task.program, (), platform=platform, **options)
             self._programs[source] = program
             if len(self._programs) > KEPT:
                 self._programs.popitem(last=False)

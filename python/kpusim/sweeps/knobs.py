@@ -245,7 +245,8 @@ def _knee(data: _Data, index: int, means: Mapping[Any, float]) -> Claim | None:
         if means[value] - best <= bound:
             gain = math.exp(means[value] - best) - 1
             rows = data.points([d for other in values[at:] for d in data.with_value(index, other)])
-            text = f"{_text(value)} is enough: larger ones bring {gain:.1%} at most"
+            brings = f"{gain:.1%} at most" if gain > 0 else "nothing"
+            text = f"{_text(value)} is enough: larger ones bring {brings}"
             return Claim(text, rows, {"knee": float(value), "gain": gain})
     last, before = values[-1], values[-2]
     gain = math.exp(means[before] - means[last]) - 1
@@ -271,18 +272,32 @@ def _along(data: _Data, index: int, designs: Sequence[int]) -> Claim | None:
 
 
 def _causes(data: _Data, index: int, designs: Sequence[int]) -> Claim | None:
-    """The cause, of a kind of unit, whose share of time changes most between the ends."""
+    """Where the device's time goes at both ends, and the cause of a kind of unit whose share changes most."""
     if len(designs) < 2:
         return None
-    ends = [_shares(data.rows[design]) for design in (designs[0], designs[-1])]
-    names = set(ends[0]) | set(ends[1])
-    if not names:
+    before, after = (_shares(data.rows[design]) for design in (designs[0], designs[-1]))
+    if not before or not after:
         return None
-    moved = max(sorted(names), key=lambda name: abs(ends[1].get(name, 0.0) - ends[0].get(name, 0.0)))
-    before, after = ends[0].get(moved, 0.0), ends[1].get(moved, 0.0)
-    kind, cause = moved.split(".", 1)
-    text = f"what moves most: {cause} of {kind}, {before:.1%} of its time -> {after:.1%}"
-    return Claim(text, data.points([designs[0], designs[-1]]), {"before": before, "after": after})
+    parts = [
+        f"{name.split('.')[-1]} {before.get(name, 0.0):.1%} -> {after.get(name, 0.0):.1%}"
+        for name in ("device.busy.compute", "device.stalled.memory", "device.idle.other")
+    ]
+    causes = [
+        name for name in sorted({*before, *after}) if not name.startswith("device.") and not _follows(name)
+    ]
+    numbers: dict[str, float] = {}
+    text = f"of the time, {', '.join(parts)}"
+    if causes:
+        moved = max(causes, key=lambda name: abs(after.get(name, 0.0) - before.get(name, 0.0)))
+        numbers = {"before": before.get(moved, 0.0), "after": after.get(moved, 0.0)}
+        kind, cause = moved.split(".", 1)
+        text += f"; of {kind}, {cause} {numbers['before']:.1%} -> {numbers['after']:.1%}"
+    return Claim(text, data.points([designs[0], designs[-1]]), numbers)
+
+
+def _follows(cause: str) -> bool:
+    """Whether it is that others are not ready: it says nothing of this kind of unit."""
+    return ".idle." in cause or cause.endswith((".issue_window", ".dependency"))
 
 
 def _shares(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

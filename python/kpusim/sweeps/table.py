@@ -68,7 +68,8 @@ class Table:
     def __post_init__(self) -> None:
         """Judge the rows."""
         self.axes = [axis.name for axis in self.spec.axes] + [item.kind.name for item in self.spec.derived]
-        self.stats = sorted({name for row in self.rows for name in row.outcome.values})
+        # an axis may be a statistic as well: clock.core_mhz
+        self.stats = sorted({name for row in self.rows for name in row.outcome.values} - set(self.axes))
         judge = Judge(self.spec)
         by_design: dict[int, list[Row]] = {}
         for row in self.rows:
