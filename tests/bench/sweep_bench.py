@@ -75,18 +75,15 @@ def main() -> None:
         phases = results.host_times()
         rows = len(results.rows)
     failed = sum(bool(row["error"]) for row in results.rows)
-    print(
-        f"{rows} points, {failed} failed, effort {given.effort}, {given.fidelity}: {seconds:.1f} s with {given.workers} workers"
-    )
+    what = f"{rows} points, {failed} failed, effort {given.effort}, {given.fidelity}"
+    print(f"{what}: {seconds:.1f} s with {given.workers} workers")
     other = seconds * given.workers - sum(phases.values())
     for name, value in [*phases.items(), ("bookkeeping", other)]:
         print(
             f"  {name.removesuffix('_s'):12} {1e3 * value / rows:8.2f} ms a point, {value / (seconds * given.workers):6.1%}"
         )
-    print(
-        "  memory of the largest worker:",
-        ", ".join(f"{done}: {mib:.0f} MiB" for done, mib in sorted(memory.items())),
-    )
+    told = ", ".join(f"{done}: {mib:.0f} MiB" for done, mib in sorted(memory.items()))
+    print("  memory of the largest worker:", told)
 
 
 if __name__ == "__main__":
