@@ -12,10 +12,6 @@
 namespace kpu::analysis {
 namespace {
 
-constexpr uint64_t max_instances = 1 << 17;
-constexpr uint64_t max_runs = 1 << 20;        ///< contiguous pieces of operands, all together
-constexpr uint64_t max_iterations = 1 << 20;  ///< of loops without tasks
-
 constexpr uint32_t from_host = UINT32_MAX;
 
 /// Contents of a range of bytes: which instance wrote them, when they were last read.
@@ -27,8 +23,11 @@ struct Piece {
 
 class MemoryWalk {
   public:
-    MemoryWalk(const BoundProgram& program, const std::vector<Finding>& races)
-        : program_(program), pieces_(program.buffers.size()), kept_(program.buffers.size(), false) {
+    MemoryWalk(const BoundProgram& program, const std::vector<Finding>& races, const FollowBounds& bounds)
+        : program_(program),
+          bounds_(bounds),
+          pieces_(program.buffers.size()),
+          kept_(program.buffers.size(), false) {
         for (const Finding& race : races) {
             uncertain_.insert(race.statement);
             uncertain_.insert(race.other_statement);
@@ -64,7 +63,7 @@ class MemoryWalk {
             const BoundLoop& loop = program_.loops[statement.index];
             const int64_t last = loop.last.eval(loops);
             for (int64_t i = loop.first.eval(loops); i <= last && !stopped_; ++i) {
-                stopped_ = ++iterations_ > max_iterations;
+                stopped_ = ++iterations_ > 8 * bounds_.tasks;  // loops may be without tasks
                 LoopValues inner = loops;
                 inner.push(i);
                 block(s + 1, loop.body_end, inner);
@@ -75,7 +74,7 @@ class MemoryWalk {
     }
 
     void task(uint32_t s, const LoopValues& loops) {
-        if (instances_.size() >= max_instances) {
+        if (instances_.size() >= bounds_.tasks) {
             stopped_ = true;
             return;
         }
@@ -109,7 +108,7 @@ class MemoryWalk {
         }
         const Footprint f = footprint_of(region, static_cast<uint64_t>(address - base));
         kpu::for_each_run(f, [&](uint64_t offset, uint64_t bytes) {
-            if (++runs_ > max_runs) stopped_ = true;
+            if (++runs_ > bounds_.runs) stopped_ = true;
             if (stopped_) return false;
             visit(pieces_[region.buffer], offset, offset + bytes);
             return true;
@@ -243,6 +242,7 @@ class MemoryWalk {
     }
 
     const BoundProgram& program_;
+    const FollowBounds bounds_;
     std::vector<Pieces> pieces_;  ///< by buffer; by first byte
     std::vector<bool> kept_;      ///< by buffer: read by the host at the end
     std::set<uint32_t> uncertain_;
@@ -257,8 +257,9 @@ class MemoryWalk {
 
 }  // namespace
 
-MemoryReport follow_memory(const BoundProgram& program, const std::vector<Finding>& races) {
-    return MemoryWalk(program, races).run();
+MemoryReport follow_memory(const BoundProgram& program, const std::vector<Finding>& races,
+                           const FollowBounds& bounds) {
+    return MemoryWalk(program, races, bounds).run();
 }
 
 }  // namespace kpu::analysis

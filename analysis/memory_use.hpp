@@ -16,6 +16,7 @@ struct MemoryReport {
 /// without races every other order reads the same. Finds reads of bytes that nothing wrote and writes that
 /// nothing reads. Races are the statements that a race finding names: what they read is uncertain, and not
 /// repeated.
-MemoryReport follow_memory(const BoundProgram& program, const std::vector<Finding>& races);
+MemoryReport follow_memory(const BoundProgram& program, const std::vector<Finding>& races,
+                           const FollowBounds& bounds);
 
 }  // namespace kpu::analysis

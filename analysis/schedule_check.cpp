@@ -126,7 +126,8 @@ std::string_view meaning_of(FindingKind kind) {
     return meanings[static_cast<size_t>(kind)];
 }
 
-ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits) {
+ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits,
+                              const FollowBounds& bounds) {
     ScheduleReport report;
     if (program.tasks.empty()) return report;
     using Order = execution::ScheduleOrder;
@@ -148,13 +149,13 @@ ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& l
     }
     std::vector<Finding> races = find_races(program, order);
     merge_implied(program, order, races);
-    MemoryReport memory = follow_memory(program, races);
+    MemoryReport memory = follow_memory(program, races, bounds);
     report.memory = std::move(memory.use);
     add_findings(std::move(races), report);
     add_findings(std::move(memory.findings), report);
     add_findings(find_empty_tokens(program), report);
-    add_findings(find_table_deadlocks(program, limits), report);
-    report.peak_tokens = peak_tokens(program, limits);
+    add_findings(find_table_deadlocks(program, limits, bounds.table_trials), report);
+    report.peak_tokens = peak_tokens(program, limits, bounds.table_trials);
     add_findings(find_token_limits(report.peak_tokens, limits), report);
     add_findings(find_hoistable_reloads(program), report);
     add_findings(find_unused_buffers(program), report);

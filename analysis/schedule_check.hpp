@@ -85,9 +85,19 @@ struct ScheduleReport {
     }
 };
 
+/// How far a program is followed task by task; what lies beyond is left out.
+struct FollowBounds {
+    uint64_t tasks = uint64_t{1} << 17;         ///< whose bytes are followed
+    uint64_t runs = uint64_t{1} << 20;          ///< contiguous pieces of operands of those
+    uint64_t table_trials = uint64_t{1} << 14;  ///< tasks with which the token table is tried
+};
+/// Of a gate, which takes the time: 200 bytes of memory for a task.
+constexpr FollowBounds gate_bounds{uint64_t{1} << 22, uint64_t{1} << 25, uint64_t{1} << 22};
+
 /// Looks for everything that a legal schedule of the program may do wrong, without running it: for any timing
 /// and any loop count. Work is bounded; what could not be decided within it is a finding `not_proved`.
-ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits);
+ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits,
+                              const FollowBounds& bounds = {});
 
 /// Where a finding stands: its statement, or the declaration of its buffer.
 SourcePos place_of(const Finding& finding, const BoundProgram& program);

@@ -10,8 +10,6 @@
 namespace kpu::analysis {
 namespace {
 
-constexpr uint64_t max_tasks = 1 << 14;
-
 enum class Choice : uint8_t { oldest, newest };
 
 /// Completes one ready task after the other.
@@ -20,12 +18,12 @@ class TableTrial : private execution::ControlListener {
     TableTrial(const BoundProgram& program, const DeviceLimits& limits, Choice choice)
         : choice_(choice), peaks_(limits.num_engines, 0), controller_(program, options_of(limits), *this) {}
 
-    /// What waits for what when the program comes to a stand; empty when it ends, or goes on beyond the
-    /// bound.
-    std::string stand() {
+    /// What waits for what when the program comes to a stand; empty when it ends, or goes on beyond so many
+    /// tasks.
+    std::string stand(uint64_t tasks) {
         controller_.start();
         note_peaks();
-        for (uint64_t n = 0; n < max_tasks && !ready_.empty(); ++n) {
+        for (uint64_t n = 0; n < tasks && !ready_.empty(); ++n) {
             const auto it = choice_ == Choice::oldest ? ready_.begin() : std::prev(ready_.end());
             execution::TaskInstance& instance = *it->second;
             ready_.erase(it);
@@ -65,14 +63,15 @@ class TableTrial : private execution::ControlListener {
 
 }  // namespace
 
-std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const DeviceLimits& limits) {
+std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const DeviceLimits& limits,
+                                          uint64_t tasks) {
     if (limits.agnostic || limits.max_active_tokens == 0) return {};
     for (const Choice choice : {Choice::oldest, Choice::newest}) {
         std::string chain;
         uint32_t statement = 0;
         try {
             TableTrial trial(program, limits, choice);
-            chain = trial.stand();
+            chain = trial.stand(tasks);
             statement = trial.statement();
         } catch (const SimulationError&) {
             return {};  // a region that leaves its buffer, endless loops: the run says so
@@ -119,12 +118,12 @@ std::vector<Finding> find_token_limits(const std::vector<uint32_t>& peaks, const
     return findings;
 }
 
-std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits) {
+std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits, uint64_t tasks) {
     DeviceLimits unlimited = limits;
     unlimited.max_active_tokens = 0;
     try {
         TableTrial trial(program, unlimited, Choice::oldest);
-        trial.stand();
+        trial.stand(tasks);
         if (trial.finished()) return trial.peaks();
     } catch (const SimulationError&) {
     } catch (const UserError&) {

@@ -18,12 +18,13 @@ std::vector<Finding> find_empty_tokens(const BoundProgram& program);
 
 /// Programs that come to a stand under the device's max_active_tokens: tasks that wait hold every entry of
 /// the table that what they wait for would need. Tries some orders of completion, so it refutes and never
-/// proves.
-std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const DeviceLimits& limits);
+/// proves. `tasks`: of a longer program only so many are tried.
+std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const DeviceLimits& limits,
+                                          uint64_t tasks);
 
 /// Most tasks in flight at one time by engine, without a limit, when the oldest ready one always completes
-/// next; empty when the program is too long to follow.
-std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits);
+/// next; empty when the program has more `tasks`.
+std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits, uint64_t tasks);
 
 /// Engines of whose tasks more are in flight than the device's token table holds: issue waits there.
 std::vector<Finding> find_token_limits(const std::vector<uint32_t>& peaks, const DeviceLimits& limits);

@@ -94,24 +94,27 @@ void note_no_device(const CheckOptions& options, const Module& module, Checked& 
                     target.empty() ? ", or name a device in the program" : ""));
 }
 
-/// What the schedule checker left out of a program that is too long for it.
+/// What the schedule checker left out of a program that is too long for it: no gate passes that.
 void note_not_followed(const analysis::ScheduleReport& report, const BoundProgram& program,
                        const DeviceLimits& limits, Checked& checked) {
     if (program.tasks.empty()) return;
-    const auto add = [&](const char* message) {
-        checked.add(Severity::info, analysis::FindingKind::not_checked, {program.module->origin, 0, 0},
+    constexpr analysis::FollowBounds bounds = analysis::gate_bounds;
+    const auto add = [&](const std::string& message) {
+        checked.add(Severity::warning, analysis::FindingKind::not_checked, {program.module->origin, 0, 0},
                     message);
     };
     if (report.memory.empty())
-        add("not checked: the program is too long to follow its bytes through all tasks, so reads of bytes "
-            "that "
-            "nobody wrote are not looked for beyond the first tasks, nor dead writes. `kpusim run` finds "
-            "such "
-            "reads.");
+        add(fmt::format(
+            "not checked: the program has more than {} tasks, so reads of bytes that nobody wrote are not "
+            "looked for beyond them, nor dead writes. Fix: check a shorter program, or leave --ci out and "
+            "let `kpusim run` find such reads.",
+            bounds.tasks));
     if (report.peak_tokens.empty() && limits.max_active_tokens > 0)
-        add("not checked: the program is too long to try its token table to the end, so deadlocks of the "
-            "table "
-            "are not looked for beyond the first tasks. `kpusim run` finds them.");
+        add(fmt::format(
+            "not checked: the program has more than {} tasks, so deadlocks of the token table are not looked "
+            "for beyond them. Fix: check a shorter program, or leave --ci out and let `kpusim run` find "
+            "them.",
+            bounds.table_trials));
 }
 
 /// The program, and of a network the nodes, also if it cannot be loaded.
@@ -164,7 +167,9 @@ void check_into(const CheckOptions& options, Checked& checked) {
         return analysis::add_to(left, mended.program, diagnostics, &checked.origins);
     }
     const analysis::ScheduleReport report = analysis::check_other_values(
-        module, verify_options.params, limits, analysis::check_schedule(program, limits));
+        module, verify_options.params, limits,
+        analysis::check_schedule(program, limits,
+                                 options.ci ? analysis::gate_bounds : analysis::FollowBounds{}));
     analysis::add_to(report, program, diagnostics, &checked.origins);
     if (options.ci) note_not_followed(report, program, limits, checked);
     if (options.memory) checked.memory = memory_text(report, program, limits);

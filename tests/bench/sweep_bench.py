@@ -79,10 +79,9 @@ def main() -> None:
     print(f"{what}: {seconds:.1f} s with {given.workers} workers")
     other = seconds * given.workers - sum(phases.values())
     for name, value in [*phases.items(), ("bookkeeping", other)]:
-        print(
-            f"  {name.removesuffix('_s'):12} {1e3 * value / rows:8.2f} ms a point, {value / (seconds * given.workers):6.1%}"
-        )
-    told = ", ".join(f"{done}: {mib:.0f} MiB" for done, mib in sorted(memory.items()))
+        share = value / (seconds * given.workers)
+        print(f"  {name.removesuffix('_s'):12} {1e3 * value / rows:8.2f} ms a point, {share:6.1%}")
+    told = ", ".join(f"{at}: {mib:.0f} MiB" for at, mib in sorted(memory.items()))
     print("  memory of the largest worker:", told)
 
 

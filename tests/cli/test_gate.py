@@ -141,17 +141,23 @@ class CheckTest(FolderTest):
         self.assertIn("the schedule is not checked", gated.stdout)
 
     def test_long_programs(self) -> None:
-        """Bytes are followed through 131,072 tasks; a gate says so of longer programs, and passes them."""
+        """A gate follows bytes and the token table where `check` ends; what it leaves out is exit 6."""
         text = COPY.replace("load =", "loop i in [1..140000]:\n    load =").replace("save =", "    save =")
-        gated = kpusim("check", self.write("long.nem", text + "endloop\n"), "--ci")
+        program = self.write("long.nem", text + "endloop\n")
+        gated = kpusim("check", program, "--ci")
         self.assertEqual(gated.returncode, 0, gated.stdout)
-        self.assertIn("info: not checked: the program is too long to follow its bytes", gated.stdout)
-        self.assertIn("info: not checked: the program is too long to try its token table", gated.stdout)
-        short = kpusim(
-            "check", self.write("short.nem", (text + "endloop\n").replace("140000", "20000")), "--ci"
-        )
-        self.assertEqual(short.returncode, 0, short.stdout)
-        self.assertEqual(short.stdout.count("not checked"), 1)  # 40,000 tasks: the table tries 16,384
+        self.assertNotIn("not checked", gated.stdout)
+        # a read of bytes that nobody wrote, behind 280,000 tasks
+        late = text + "endloop\nwait(save)\nlast = transfer.async(dst=region(Y, 0, 64), src=region(N, 0, 64))\n"
+        late = self.write("late.nem", late.replace("buffer T", "buffer N : L1[0] (size = 64)\nbuffer T"))
+        self.assertEqual(kpusim("check", late).returncode, 0)
+        found = kpusim("check", late, "--ci")
+        self.assertEqual(found.returncode, 4, found.stdout)
+        self.assertIn("`last` reads", found.stdout)
+        longest = self.write("longer.nem", (text + "endloop\n").replace("140000", "9000000"))
+        longer = kpusim("check", longest, "--ci")
+        self.assertEqual(longer.returncode, 6, longer.stdout)
+        self.assertIn("not checked: the program has more than 4194304 tasks", longer.stdout)
 
     def test_help(self) -> None:
         """The help lists the codes with the kinds of findings."""
