@@ -36,7 +36,7 @@ class Kind:
         if self.type == "integer" and not isinstance(number, int):
             raise UserError(
                 f"{self.name} is a whole number{_of(self.unit)}, and `{text}` gives {number:g}. "
-                "Fix: round it, with floor, ceil or round."
+                "Fix: give a whole one; a formula has floor, ceil and round."
             )
         return number
 
@@ -69,7 +69,7 @@ def kind_of(name: str) -> Kind:
         known = sorted({OPTION + option.name for front_end in front_ends() for option in front_end.options})
         if (plain := name.replace("-", "_")) in known:
             return Kind(plain, "free", "")
-        raise UserError(unknown("option", name, known))
+        raise UserError(unknown("option", name, known, "`kpusim run --help` names them."))
     rows = {row.path: row for row in Platform.parameters()}
     if name in rows:
         return Kind(name, rows[name].type, rows[name].unit)

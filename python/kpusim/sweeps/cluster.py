@@ -104,7 +104,8 @@ class DaskWorkers:
         except self._distributed.KilledWorker:
             deaths[task.number] = deaths.get(task.number, 0) + 1
             if deaths[task.number] >= DEATHS:
-                return Outcome(task.number, task.how, error="workers ended on it. Fix: run it alone.")
+                why = f"workers ended on it, {DEATHS} times. Fix: run it alone with `kpusim sweep show`."
+                return Outcome(task.number, task.how, error=why)
         except self._distributed.client.FutureCancelledError:
             pass  # its worker is gone
         self._submit(task, pending)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -168,7 +169,9 @@ def _seconds(text: str) -> float:
 def _stated(given: argparse.Namespace) -> dict[str, Any]:
     """What options state, as a sweep's file would."""
     tree: dict[str, Any] = {}
-    for key in ("program", "platform", "constraint", "objective"):
+    if given.program:  # beside whoever gives the command, not beside SPEC
+        tree["programs"] = [os.path.abspath(path) for path in given.program]
+    for key in ("platform", "constraint", "objective"):
         if option := getattr(given, key):
             tree[f"{key}s"] = option
     if given.axis:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kpusim.errors import UserError
 from kpusim.platform import Platform
 from kpusim.sweeps.axes import OPTION, PARAM, unknown
-from kpusim.sweeps.formula import Formula
+from kpusim.sweeps.formula import Formula, NoValueError
 from kpusim.sweeps.quantity import Quantity, quantity_of
 
 
@@ -54,11 +55,11 @@ class Constraint:
         for name in sorted(formula.names):
             names.check(name)
         # units that do not fit are told now, not after hours
-        formula.holds({name: Quantity(1.5, names.units[name]) for name in formula.names})
+        with suppress(NoValueError):
+            formula.holds({name: Quantity(1.5, names.units[name]) for name in formula.names})
         bound = bounds_of(formula)
-        if bound is not None and bound.name in names.stats and bound.most < 0:
-            raise UserError(f"`{text}` never holds: no statistic is below 0. Fix: give a bound above 0.")
-        if bound is not None and bound.name in names.stats and bound.most == 0 and bound.open_above:
+        below = bound is not None and (bound.most < 0 or (bound.most == 0 and bound.open_above))
+        if bound is not None and below and bound.name in names.stats:
             raise UserError(f"`{text}` never holds: no statistic is below 0. Fix: give a bound above 0.")
         measured = formula.names & names.stats.keys()
         return cls(formula, not measured, all(name.startswith("area.") for name in measured))

@@ -84,7 +84,7 @@ class Space:
                 values |= derived_values(self.spec.derived, values, self._base[name])
             except UserError as error:
                 where = ", ".join(f"{key}={value}" for key, value in values.items())
-                raise SpecError(("axes",), f"for {where}: {error}") from None
+                raise SpecError(("axes",), f"for {where}: {error}" if where else str(error)) from None
         return Design(number, name, values)
 
     def admits(self, design: Design) -> bool:

@@ -23,6 +23,10 @@ _CHOICES: dict[str, Callable[..., float]] = {"min": min, "max": max}
 _LONGEST = 1000  # characters: what Python's parser nests safely
 
 
+class NoValueError(UserError):
+    """A formula has no number for some values: it divides by zero, or takes the root of a negative one."""
+
+
 @dataclass(frozen=True)
 class Formula:
     """An arithmetic expression, or a comparison of two.
@@ -66,15 +70,24 @@ class Formula:
         try:
             result = _value(self._tree, values)
         except (ZeroDivisionError, OverflowError, ValueError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise UserError(f"`{self.text}`: {error}. Fix: change it, or the values it is for.") from None
+            raise self._no_value(error) from None
         if not math.isfinite(result.value):
             raise UserError(f"`{self.text}` is {result.value}. Fix: change it, or the values it is for.")
         return Quantity(whole(result.value), result.unit)
 
     def holds(self, values: Mapping[str, Quantity]) -> bool:
         """Whether the comparison holds for these values of its names."""
+        try:
+            return self._holds(values)
+        except (ZeroDivisionError, OverflowError, ValueError) as error:
+            raise self._no_value(error) from None
+
+    def _no_value(self, why: Exception) -> UserError:
+        if isinstance(why, UserError):
+            return why
+        return NoValueError(f"`{self.text}`: {why}. Fix: change it, or the values it is for.")
+
+    def _holds(self, values: Mapping[str, Quantity]) -> bool:
         assert isinstance(self._tree, ast.Compare)
         left = _value(self._tree.left, values)
         for kind, node in zip(self._tree.ops, self._tree.comparators, strict=True):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kpusim.sweeps.constraints import Constraint
+from kpusim.sweeps.formula import NoValueError
 from kpusim.sweeps.quantity import Quantity
 from kpusim.sweeps.spec import Spec
 
@@ -78,7 +79,7 @@ def keeps(
     values: Mapping[str, float],
     parameters: Mapping[str, Quantity],
 ) -> bool | None:
-    """Whether a row keeps constraints; None where it lacks a statistic."""
+    """Whether a row keeps constraints; None where it lacks a statistic, or a formula has no value."""
     unknown = False
     for constraint in constraints:
         known = dict(parameters)
@@ -90,6 +91,10 @@ def keeps(
         )
         if constraint.formula.names - known.keys():
             unknown = True
-        elif not constraint.formula.holds(known):
-            return False
+            continue
+        try:
+            if not constraint.formula.holds(known):
+                return False
+        except NoValueError:
+            unknown = True
     return None if unknown else True

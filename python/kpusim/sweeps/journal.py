@@ -51,16 +51,24 @@ class Journal:
             try:
                 self._take_line(json.loads(line))
             except (ValueError, KeyError, IndexError, TypeError):
+                if self.header:
+                    raise UserError(
+                        f"{self.path}:{number}: error: this line is damaged. Fix: delete it; its point is "
+                        f"run again."
+                    ) from None
+            if not self.header:  # the points could be those of any sweep
                 raise UserError(
-                    f"{self.path}:{number}: error: this line is damaged. Fix: delete it; its point is "
-                    f"run again."
-                ) from None
+                    f"{self.path}: the first line, of what was swept, is damaged. Fix: sweep into another "
+                    f"folder."
+                )
         return len(whole.encode())
 
     def _take_line(self, row: Mapping[str, Any]) -> None:
         if "sweep" in row:
             self.header = dict(row)
         elif "columns" in row:
+            if row.get("c", len(self._sets)) != len(self._sets):
+                raise ValueError("columns before these are gone")
             self._number_of[tuple(row["columns"])] = len(self._sets)
             self._sets.append(row["columns"])
         else:
@@ -127,7 +135,7 @@ class Journal:
             if names not in self._number_of:
                 self._number_of[names] = len(self._sets)
                 self._sets.append(list(names))
-                lines.append(_compact({"columns": names}))
+                lines.append(_compact({"columns": names, "c": self._number_of[names]}))
             row |= {"c": self._number_of[names], "v": [outcome.values[name] for name in names]}
         row["host"] = outcome.host
         return [*lines, _compact(row)]

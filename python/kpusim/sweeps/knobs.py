@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kpusim.errors import MissingPackageError, UserError
-from kpusim.sweeps.results import SweepResults
+from kpusim.sweeps.results import SweepResults, check_some
 
 KNEE = 0.02  #: a value is enough when those beyond it improve the mean by less
 LEAST_FOR_PAIRS = 300  #: rows that SALib's HDMR needs
@@ -96,6 +96,7 @@ class _Data:
     """A statistic by design: values of axes, logarithm of the mean over programs, points."""
 
     def __init__(self, results: SweepResults, statistic: str) -> None:
+        check_some(results)
         if statistic not in results.columns:
             raise UserError(f"the table has no column `{statistic}`. Fix: columns.csv lists them.")
         platforms = len(results.header["sweep"]["platforms"]) > 1

@@ -29,8 +29,8 @@ DIMENSIONS: dict[str, dict[str, float]] = {
 DIMENSION_OF = {unit: name for name, units in DIMENSIONS.items() for unit in units}
 _BY_LENGTH = sorted(map(re.escape, DIMENSION_OF), key=len, reverse=True)
 NUMBER = r"(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-#: A number and its unit, if it has one; letters must not go on behind it.
-QUANTITY = re.compile(rf"({NUMBER})\s*((?:{'|'.join(_BY_LENGTH)})(?![\w/]))?")
+#: A number and its unit, if it has one; letters must not go on behind it. In `9 % 2` there is a remainder.
+QUANTITY = re.compile(rf"({NUMBER})\s*((?:{'|'.join(_BY_LENGTH)})(?![\w/]|(?<=%)\s*[\w.(]))?")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from kpusim.errors import KpusimError, MissingPackageError, UserError
 from kpusim.sweeps.knobs import knobs_of
-from kpusim.sweeps.results import SweepResults
+from kpusim.sweeps.results import SweepResults, check_free, check_some
 
 #: Statistics that the page has beside axes, objectives and constraints; the table on disk has all.
 SHOWN = (
@@ -42,10 +42,8 @@ def write_report(results: SweepResults, path: Path, *, force: bool = False) -> N
     UserError
         For a page that exists or cannot be written, and a sweep without rows.
     """
-    if path.exists() and not force:
-        raise UserError(f"{path}: exists. Fix: give another name, or --force.")
-    if not any(not row["error"] for row in results.rows):
-        raise UserError(f"{results.folder}: no point has results. Fix: see the errors in table.csv.")
+    check_free(path, force)
+    check_some(results)
     try:
         path.write_text(page_of(results), encoding="utf-8")
     except OSError as error:

@@ -181,8 +181,7 @@ class SweepResults:
     def write_parquet(self, path: StrPath, *, force: bool = False) -> None:
         """Write the table as a Parquet file; an existing one is kept unless `force`."""
         target = Path(path)
-        if target.exists() and not force:
-            raise UserError(f"{target}: exists. Fix: give another name, or force.")
+        check_free(target, force)
         try:
             self._database().execute("copy points to ? (format parquet)", [os.fspath(target)])
         except _duckdb().Error as error:
@@ -212,6 +211,8 @@ class SweepResults:
             For a number without a row, and a program or platform that has changed since.
         """
         rows = self.rows
+        if not rows:
+            raise UserError(f"{self.folder}: no point was run yet. Fix: go on with the sweep.")
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(rows):
             raise UserError(f"there is no point {number}. Fix: 0 to {len(rows) - 1}.")
         row, stated, sweep = rows[number], self.header["stated"], self.header["sweep"]
@@ -259,6 +260,18 @@ class SweepResults:
         """Folder and size."""
         front = len(self.front())
         return f"SweepResults({os.fspath(self.folder)!r}, {len(self.rows)} points, {front} on the front)"
+
+
+def check_free(path: Path, force: bool) -> None:
+    """A UserError for a file that exists, unless it is to be replaced."""
+    if path.exists() and not force:
+        raise UserError(f"{path}: exists. Fix: give another name, or force to replace it.")
+
+
+def check_some(results: SweepResults) -> None:
+    """A UserError for a sweep whose points have failed, every one."""
+    if all(row["error"] for row in results.rows):
+        raise UserError(f"{results.folder}: no point has results. Fix: see the errors in table.csv.")
 
 
 def _plain(value: OverrideValue) -> str:

@@ -221,12 +221,16 @@ class Reader:
         path = self.folder / os.fspath(fields["file"])
         if not path.is_file():
             raise UserError(
-                f"there is no file `{path}`. Fix: check the path; the sweep's folder comes first."
+                f"there is no file `{path}`. Fix: check the path, which begins at the sweep's file."
             )
         params: dict[str, int] = {}
-        for name, value in fields.get("params", {}).items():
+        stated = fields.get("params", {})
+        if not isinstance(stated, Mapping):
+            raise SpecError((*where, "params"), "params are names with values. Fix: write `n: 4`.")
+        for name, value in stated.items():
             if isinstance(value, bool) or not isinstance(value, int):
-                raise SpecError((*where, "params", str(name)), f"`{value}`: Fix: give a whole number.")
+                here = (*where, "params", str(name))
+                raise SpecError(here, f"`{value}` is no value of `{name}`. Fix: give a whole number.")
             params[str(name)] = value
         options = self._options((*where, "options"), fields.get("options", {}))
         name = str(fields.get("name", path.stem))
