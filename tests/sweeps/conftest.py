@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(Path(__file__).parent))
+# fixes.py is in tests
+sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "tests")]
 #: A tiled product with a parameter, as other programs of the examples.
 GEMM = ROOT / "examples/gemm_relu/gemm_relu.nem"
 #: 24 points of it.
