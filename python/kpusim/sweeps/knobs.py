@@ -16,6 +16,7 @@ from kpusim.sweeps.results import SweepResults, check_some
 
 KNEE = 0.02  #: a value is enough when those beyond it improve the mean by less
 LEAST_FOR_PAIRS = 300  #: rows that SALib's HDMR needs
+MOST_FOR_PAIRS = 1000  #: of more it takes every so many: its time grows with their square
 Axis = tuple[Any, ...]
 
 
@@ -196,7 +197,8 @@ def _estimated(data: _Data) -> tuple[list[float], list[tuple[str, str, float]], 
     )
     problem = {"num_vars": count, "names": data.axes, "bounds": [[0, 1]] * count}
     if len(data.x) >= LEAST_FOR_PAIRS and 1 < count <= 10:
-        found = hdmr.analyze(problem, x, data.y, maxorder=2, print_to_console=False)
+        every = slice(None, None, max(1, len(data.x) // MOST_FOR_PAIRS))
+        found = hdmr.analyze(problem, x[every], data.y[every], maxorder=2, print_to_console=False, seed=1)
         shares = [max(0.0, float(share)) for share in found["S"][:count]]
         both = itertools.combinations(range(count), 2)
         pairs = [
