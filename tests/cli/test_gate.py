@@ -148,7 +148,8 @@ class CheckTest(FolderTest):
         self.assertEqual(gated.returncode, 0, gated.stdout)
         self.assertNotIn("not checked", gated.stdout)
         # a read of bytes that nobody wrote, behind 280,000 tasks
-        late = text + "endloop\nwait(save)\nlast = transfer.async(dst=region(Y, 0, 64), src=region(N, 0, 64))\n"
+        last = "last = transfer.async(dst=region(Y, 0, 64), src=region(N, 0, 64))\n"
+        late = text + "endloop\nwait(save)\n" + last
         late = self.write("late.nem", late.replace("buffer T", "buffer N : L1[0] (size = 64)\nbuffer T"))
         self.assertEqual(kpusim("check", late).returncode, 0)
         found = kpusim("check", late, "--ci")
