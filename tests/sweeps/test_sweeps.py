@@ -7,8 +7,8 @@ import itertools
 import json
 import math
 import os
-import random
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from typing import Any
 import kpusim
 import numpy as np
 import pytest
-from conftest import GEMM
+from conftest import GEMM, ROOT
+from kpusim.sweeps.designs import Space, designs_of
 from kpusim.sweeps.front import dominates, front_of, hypervolume
 from kpusim.sweeps.knobs import knobs_of
 from kpusim.sweeps.reading import read_spec
@@ -57,24 +58,26 @@ def test_table(spec: Path, tmp_path: Path, command: Command) -> None:
         assert sum(causes) == int(row["cycles.total"])
 
 
-def test_points_equal_single_runs(tmp_path: Path) -> None:
-    """Statistics of random points are those of the command that `show` says, to the last digit."""
-    results = kpusim.sweep(
-        folder=tmp_path / "out", programs=[GEMM], platforms=["npm_lite", "swkpu-v1"],
-        axes={"engine.array.rows": "8..64*2", "l2.banks": "4..32*2", "ddr.channels": "1..4",
-              "clock.core_mhz": [500, 1000.5]},
-        sample={"random": 12}, seed=7, mode="values+timing", inputs="random:3",
-    )  # fmt: skip
-    draw = random.Random(3)
-    for row in draw.sample(results.rows, 6):
-        words = results.point(row["point"]).command().split()
-        folder = tmp_path / f"run{row['point']}"
-        subprocess.run([os.environ["KPUSIM"], *words[1:], "--quiet", "-o", folder], check=True)
-        stats = json.loads((folder / "stats.json").read_text())["stats"]
-        for name, stat in stats.items():
-            if not name.startswith(("units.", "busy.", "area.")) and name != "power.bin_us":
-                assert row[name] == stat["value"], name
-        assert row["area.total_mm2"] == stats["area.total_mm2"]["value"]
+def test_points_equal_single_runs() -> None:
+    """Statistics of random points are those of single runs of the command, to the last digit."""
+    words = [sys.executable, str(ROOT / "tests/sweeps/single_runs.py"), os.environ["KPUSIM"]]
+    run = subprocess.run([*words, "--points", "12"], capture_output=True, text=True, check=False)
+    assert run.returncode == 0 and "12 points" in run.stdout, run.stdout + run.stderr
+
+
+def test_what_follows_from_axes(tmp_path: Path) -> None:
+    """Formulas and constraints see what follows from an axis: an array's ports from its rows."""
+    stated: dict[str, Any] = {"programs": [GEMM], "platforms": ["npm_lite"]}
+    axes = {"engine.array.rows": [16, 64], "engine.l1.ports": "engine.array.operand_bytes_per_cycle / 16"}
+    spec = read_spec(None, {**stated, "axes": axes})
+    ports = [design.values["engine.l1.ports"] for design in designs_of(spec, Space(spec))]
+    lite = kpusim.Platform.load("npm_lite")
+    texts = [lite.with_(**{"engine.array.rows": rows}).text() for rows in (16, 64)]
+    widths = [text.split("operand_bytes_per_cycle: ")[1].split()[0] for text in texts]
+    assert ports == [int(width) / 16 for width in widths] and ports[0] < ports[1]
+    rule = f"engine.array.operand_bytes_per_cycle <= {widths[0]}"
+    spec = read_spec(None, {**stated, "axes": {"engine.array.rows": [16, 64]}, "constraints": [rule]})
+    assert [design.values["engine.array.rows"] for design in designs_of(spec, Space(spec))] == [16]
 
 
 def test_parameters_options_and_failures(tmp_path: Path, relu_with_parameter: Path) -> None:
@@ -120,7 +123,6 @@ def test_samples(sample: dict[str, int], tmp_path: Path) -> None:
         "programs": [GEMM], "platforms": ["npm_lite"], "sample": sample,
         "axes": {"engine.array.rows": "4..64+4", "l2.banks": "1..64*2", "clock.core_mhz": "100..1000+50"},
     }  # fmt: skip
-    from kpusim.sweeps.designs import Space, designs_of
 
     def drawn(seed: int) -> list[dict[str, Any]]:
         spec = read_spec(None, {**stated, "seed": seed})

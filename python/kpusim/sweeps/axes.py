@@ -194,18 +194,12 @@ def parameter_values(platform: Platform) -> dict[str, Quantity]:
     return found
 
 
-def derived_values(
-    derived: Sequence[Derived], given: Mapping[str, OverrideValue], base: Mapping[str, Quantity]
-) -> dict[str, OverrideValue]:
-    """The values that follow, in the order of ``in_order``."""
-    known = dict(base)
-    units = {row.path: row.unit for row in Platform.parameters()}
-    for name, value in given.items():
-        if not isinstance(value, (str, bool)):
-            known[name] = Quantity(value, units.get(name, ""))
+def derived_values(derived: Sequence[Derived], known: Mapping[str, Quantity]) -> dict[str, OverrideValue]:
+    """The values that follow from known ones, in the order of ``in_order``."""
+    numbers = dict(known)
     results: dict[str, OverrideValue] = {}
     for item in derived:
-        value = item.kind.value(item.formula.value(known), item.formula.text)
+        value = item.kind.value(item.formula.value(numbers), item.formula.text)
         results[item.kind.name] = value
-        known[item.kind.name] = Quantity(value, item.kind.unit)  # type: ignore[arg-type]  # numbers alone are derived
+        numbers[item.kind.name] = Quantity(float(value), item.kind.unit)
     return results

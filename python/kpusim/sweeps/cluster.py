@@ -12,9 +12,10 @@ from typing import Any
 
 from kpusim import __version__
 from kpusim.errors import MissingPackageError, UserError
+from kpusim.platform import Platform
 from kpusim.sweeps.evaluate import Evaluator, Outcome, Task
 from kpusim.sweeps.pool import DEATHS, Workers
-from kpusim.sweeps.spec import Spec, files_of
+from kpusim.sweeps.spec import Spec, file_digest, files_of
 
 PLUGIN = "kpusim-programs"
 AHEAD = 2  #: tasks that are with the scheduler, for each thread of its workers
@@ -55,6 +56,10 @@ class DaskWorkers:
             for program in spec.programs
         }
         self._digests = {program.path: program.digest for program in spec.programs}
+        for source in spec.platform_sources.values():
+            if source not in Platform.names():
+                self._digests[source] = file_digest(Path(source))
+                files[self._digests[source]] = {p.name: p.read_bytes() for p in files_of(Path(source))}
         self._client.register_plugin(_plugin(distributed, files), name=PLUGIN)
 
     def evaluate(self, tasks: Iterable[Task]) -> Iterator[list[Outcome]]:
@@ -85,7 +90,7 @@ class DaskWorkers:
         future = self._client.submit(
             evaluate_on_worker,
             task,
-            self._digests[task.program],
+            self._digests,
             __version__,
             pure=False,
             priority=-task.number,
@@ -112,8 +117,8 @@ class DaskWorkers:
         return None
 
 
-def evaluate_on_worker(task: Task, digest: str, version: str) -> Outcome:
-    """Evaluate a task with the program's files that the plugin has brought."""
+def evaluate_on_worker(task: Task, digests: dict[str, str], version: str) -> Outcome:
+    """Evaluate a task with the files of program and platform that the plugin has brought."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -123,10 +128,11 @@ def evaluate_on_worker(task: Task, digest: str, version: str) -> Outcome:
             "Fix: install that version there."
         )
     plugin: Any = worker.plugins[PLUGIN]
-    folder: Path = plugin.folder_of(digest)
+    here = {path: plugin.folder_of(digest) / Path(path).name for path, digest in digests.items()}
     if not hasattr(_own, "evaluator"):
         _own.evaluator = Evaluator()  # one for each thread
-    outcome: Outcome = _own.evaluator(replace(task, program=os.fspath(folder / Path(task.program).name)))
+    program, platform = (os.fspath(here.get(path, path)) for path in (task.program, task.platform))
+    outcome: Outcome = _own.evaluator(replace(task, program=program, platform=platform))
     return outcome
 
 

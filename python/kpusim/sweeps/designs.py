@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kpusim.errors import MissingPackageError, UserError
-from kpusim.platform import OverrideValue, Platform
-from kpusim.sweeps.axes import OPTION, PARAM, derived_values, parameter_values
-from kpusim.sweeps.quantity import Quantity
+from kpusim.platform import OverrideValue
+from kpusim.sweeps.axes import OPTION, PARAM, derived_values
+from kpusim.sweeps.machines import Machines
 from kpusim.sweeps.spec import Spec, SpecError
 
 MOST_POINTS = 1_000_000  #: designs times programs of one sweep
@@ -55,9 +55,10 @@ class Space:
         self.spec = spec
         self.lengths = [len(spec.platforms), *(len(axis.values) for axis in spec.axes)]
         self.size = math.prod(self.lengths)
-        self._base = {
-            name: parameter_values(Platform.parse(text)) for name, text in spec.platform_texts.items()
-        }
+        self._machines = Machines(spec)
+        self._rules = [item.formula for item in spec.constraints if item.of_design]
+        self._in_rules = frozenset[str]().union(*(rule.names for rule in self._rules))
+        self._in_derived = frozenset[str]().union(*(item.formula.names for item in spec.derived))
 
     def indices(self, index: int) -> list[int]:
         """Which value of each axis, the platforms' first, a combination has."""
@@ -81,7 +82,8 @@ class Space:
         values = {axis.name: axis.values[at] for axis, at in zip(self.spec.axes, rest, strict=True)}
         if self.spec.derived:
             try:
-                values |= derived_values(self.spec.derived, values, self._base[name])
+                known = self._machines.parameters(name, values, self._in_derived)
+                values |= derived_values(self.spec.derived, known)
             except UserError as error:
                 where = ", ".join(f"{key}={value}" for key, value in values.items())
                 raise SpecError(("axes",), f"for {where}: {error}" if where else str(error)) from None
@@ -89,14 +91,10 @@ class Space:
 
     def admits(self, design: Design) -> bool:
         """Whether it keeps the constraints that parameters alone decide."""
-        rules = [item for item in self.spec.constraints if item.of_design]
-        if not rules:
+        if not self._rules:
             return True
-        known = dict(self._base[design.platform])
-        for name, value in design.values.items():
-            if not isinstance(value, (str, bool)):
-                known[name] = Quantity(value, known[name].unit if name in known else "")
-        return all(rule.formula.holds(known) for rule in rules)
+        known = self._machines.parameters(design.platform, design.values, self._in_rules)
+        return all(rule.holds(known) for rule in self._rules)
 
 
 def designs_of(spec: Spec, space: Space) -> list[Design]:

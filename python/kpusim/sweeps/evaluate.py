@@ -40,7 +40,7 @@ class Task:
     program : str
         Path of its file.
     platform : str
-        As text.
+        A shipped name, or the path of a file.
     sets, options, params : mapping
         Parameters of the platform, options of the front end, parameters of the program.
     mode, inputs : str
@@ -104,7 +104,7 @@ class Evaluator:
         begun = time.perf_counter()
         base = self._platforms.get(task.platform)
         if base is None:
-            base = self._platforms[task.platform] = Platform.parse(task.platform)
+            base = self._platforms[task.platform] = Platform.load(task.platform)
         platform = base.with_(**task.sets) if task.sets else base
         program = self._program(task, platform)
         loaded = time.perf_counter()

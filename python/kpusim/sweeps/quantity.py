@@ -53,6 +53,8 @@ class Quantity:
         if not self.unit or self.unit == unit:
             return Quantity(self.value, unit)
         kind = DIMENSION_OF.get(self.unit)
+        if not unit and kind is None:  # byte/cycle: nobody can write it, so nobody has meant another one
+            return Quantity(self.value)
         if not unit or kind is None or kind != DIMENSION_OF.get(unit):
             wanted = f"is needed in {unit}" if unit else "is needed as a plain number"
             raise UserError(

@@ -199,7 +199,7 @@ def task_of(spec: Spec, design: Design, number: int, how: How) -> Task:
         number,
         how,
         program.path,
-        spec.platform_texts[design.platform],
+        spec.platform_sources[design.platform],
         design.sets(),
         {**spec.options, **program.options, **design.options()},
         {**program.params, **design.params()},

@@ -94,7 +94,8 @@ class Spec:
     mode: str
     inputs: str
     timeout: float | None
-    platform_texts: Mapping[str, str]  #: by name as in `platforms`, resolved
+    platform_sources: Mapping[str, str]  #: by name as in `platforms`: a shipped name, or the path of a file
+    platform_texts: Mapping[str, str]  #: the same, resolved
     stats: Mapping[str, str]  #: units of all statistics that these platforms give, by key
 
     def canonical(self) -> dict[str, Any]:
@@ -179,6 +180,7 @@ class Reader:
             mode=self._choice("mode", MODES, "timing"),
             inputs=self._inputs(),
             timeout=self._timeout(),
+            platform_sources={name: platform.source for name, platform in platforms.items()},
             platform_texts={name: platform.text() for name, platform in platforms.items()},
             stats=stats,
         )

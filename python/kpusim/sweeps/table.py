@@ -12,11 +12,11 @@ from typing import Any
 
 from kpusim.errors import UserError
 from kpusim.platform import OverrideValue, Platform
-from kpusim.sweeps.axes import parameter_values
+from kpusim.sweeps.constraints import Constraint
 from kpusim.sweeps.designs import Design
 from kpusim.sweeps.evaluate import Outcome
 from kpusim.sweeps.front import Vector, combined, front_of, keeps
-from kpusim.sweeps.quantity import Quantity
+from kpusim.sweeps.machines import Machines
 from kpusim.sweeps.spec import Spec
 
 TABLE, COLUMNS = "table.csv", "columns.csv"
@@ -148,23 +148,20 @@ class Judge:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
-        self._base = {
-            name: parameter_values(Platform.parse(text)) for name, text in spec.platform_texts.items()
-        }
+        self._machines = Machines(spec)
+        self._rules = [rule for rule in spec.constraints if not rule.of_design]
+        self._names = frozenset[str]().union(*(rule.formula.names for rule in self._rules))
 
     def feasible(self, design: Design, outcome: Outcome) -> bool | None:
         """Whether all constraints are kept; None where that is not known."""
         if outcome.error:
             return None
-        rules = [rule for rule in self._spec.constraints if not rule.of_design]
-        return keeps(rules, self._spec.stats, outcome.values, self._parameters(design)) if rules else True
+        return self._keeps(self._rules, design, outcome)
 
     def ruled_out(self, design: Design, predicted: Outcome) -> bool:
         """Whether a prediction is enough to know that a constraint, such as one of area, is not kept."""
-        rules = [rule for rule in self._spec.constraints if rule.exact and not rule.of_design]
-        if predicted.error or not rules:
-            return False
-        return keeps(rules, self._spec.stats, predicted.values, self._parameters(design)) is False
+        exact = [rule for rule in self._rules if rule.exact]
+        return not predicted.error and self._keeps(exact, design, predicted) is False
 
     def vector(self, outcomes: Sequence[Outcome]) -> Vector | None:
         """The objectives of a design; None where one is not known."""
@@ -172,12 +169,11 @@ class Judge:
             return None
         return combined(self._spec, [outcome.values for outcome in outcomes])
 
-    def _parameters(self, design: Design) -> dict[str, Quantity]:
-        known = dict(self._base[design.platform])
-        for name, value in design.values.items():
-            if not isinstance(value, (str, bool)):
-                known[name] = Quantity(value, known[name].unit if name in known else "")
-        return known
+    def _keeps(self, rules: Sequence[Constraint], design: Design, outcome: Outcome) -> bool | None:
+        if not rules:
+            return True
+        parameters = self._machines.parameters(design.platform, design.values, self._names)
+        return keeps(rules, self._spec.stats, outcome.values, parameters)
 
 
 def _csv(rows: Sequence[Sequence[object]]) -> str:
