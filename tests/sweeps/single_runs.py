@@ -29,7 +29,11 @@ PROGRAMS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("conv_pool/conv_pool.nem", {}, ["npm_lite", "swkpu-v1"]),
     ("networks/digits_cnn.onnx", {"precision": "fp16"}, ["tile32", "swkpu-v1", "npm_lite"]),
     ("networks/digits_cnn.onnx", {**INT8, "effort": 1}, ["tile32", "edge16", "npm_pro", "core128-hbm2"]),
-    ("tile_schedule/mlp_3layer.sched", {}, ["tile32", "swkpu-v1"]),
+    (
+        "tile_schedule/mlp_3layer_256k.sched",
+        {"header": str(EXAMPLES / "tile_schedule/mlp_3layer.header")},
+        ["tile32", "swkpu-v1"],
+    ),
 ]
 AXES: dict[str, list[Any]] = {
     "engine.array.rows": [8, 16, 32, 64], "engine.array.cols": [8, 16, 32, 64], "engine.count": [1, 2, 3],
@@ -74,7 +78,8 @@ def main() -> int:
             results = kpusim.sweep(
                 folder=Path(name) / "sweep", programs=[EXAMPLES / file], platforms=draw.sample(platforms, 2),
                 options=options, axes={axis: AXES[axis] for axis in names}, sample={"random": 8},
-                seed=draw.randrange(1000), mode="values+timing" if values_too else "timing", inputs="random:3",
+                seed=draw.randrange(1000), inputs="random:3",
+                mode="values+timing" if values_too else "timing",
             )  # fmt: skip
             columns = max(columns, len(results.columns))
             for row in draw.sample(results.rows, min(4, len(results.rows), given.points - done)):

@@ -68,15 +68,15 @@ def test_points_equal_single_runs() -> None:
 def test_what_follows_from_axes(tmp_path: Path) -> None:
     """Formulas and constraints see what follows from an axis: an array's ports from its rows."""
     stated: dict[str, Any] = {"programs": [GEMM], "platforms": ["npm_lite"]}
-    axes = {"engine.array.rows": [16, 64], "engine.l1.ports": "engine.array.operand_bytes_per_cycle / 16"}
+    axes = {"engine.array.rows": [16, 128], "engine.l1.ports": "engine.array.operand_bytes_per_cycle / 16"}
     spec = read_spec(None, {**stated, "axes": axes})
     ports = [design.values["engine.l1.ports"] for design in designs_of(spec, Space(spec))]
     lite = kpusim.Platform.load("npm_lite")
-    texts = [lite.with_(**{"engine.array.rows": rows}).text() for rows in (16, 64)]
+    texts = [lite.with_(**{"engine.array.rows": rows}).text() for rows in (16, 128)]
     widths = [text.split("operand_bytes_per_cycle: ")[1].split()[0] for text in texts]
     assert ports == [int(width) / 16 for width in widths] and ports[0] < ports[1]
     rule = f"engine.array.operand_bytes_per_cycle <= {widths[0]}"
-    spec = read_spec(None, {**stated, "axes": {"engine.array.rows": [16, 64]}, "constraints": [rule]})
+    spec = read_spec(None, {**stated, "axes": {"engine.array.rows": [16, 128]}, "constraints": [rule]})
     assert [design.values["engine.array.rows"] for design in designs_of(spec, Space(spec))] == [16]
 
 
