@@ -278,9 +278,10 @@ def test_knobs_of_a_sample(tmp_path: Path) -> None:
     results = kpusim.sweep(
         folder=tmp_path / "out", programs=[GEMM], platforms=["npm_lite"], sample={"lhs": 60},
         axes={"clock.core_mhz": "100..2000+100", "l2.write_latency_cycles": "1..8",
-              "ddr.controller_latency_ns": "10..30"},
+              "ddr.controller_latency_ns": "10..30", "l2.ports": [4]},
     )  # fmt: skip
     knobs = knobs_of(results, "time.total_us")
+    assert "l2.ports" not in {knob.axis for knob in knobs.knobs}, "an axis of one value is no knob"
     assert "SALib" in knobs.method and knobs.knobs[0].axis == "clock.core_mhz" and knobs.knobs[0].share > 0.5
 
 

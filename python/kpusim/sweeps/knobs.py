@@ -102,9 +102,9 @@ class _Data:
             raise UserError(f"the table has no column `{statistic}`. Fix: columns.csv lists them.")
         platforms = len(results.header["sweep"]["platforms"]) > 1
         follow = set(_derived(results))
-        self.axes = (["platform"] if platforms else []) + [
-            axis for axis in results.axes if axis not in follow
-        ]
+        turned = {axis for axis in results.axes if len({row[axis] for row in results.rows}) > 1}
+        axes = [axis for axis in results.axes if axis in turned and axis not in follow]
+        self.axes = (["platform"] if platforms else []) + axes
         by_design: dict[int, list[dict[str, Any]]] = {}
         for row in results.rows:
             by_design.setdefault(row["design"], []).append(row)

@@ -294,7 +294,8 @@ class Reader:
         return tuple(found)
 
     def _objectives(self, names: Names) -> tuple[Objective, ...]:
-        default = ["time.total_us", "energy.total_uj"]
+        # energy is not modelled where the platform is beyond its table
+        default = [name for name in ("time.total_us", "energy.total_uj") if name in names.stats]
         found: list[Objective] = []
         for index, text in enumerate(self._list("objectives", self.tree.get("objectives", default))):
             with at("objectives", index):
