@@ -29,6 +29,7 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self.outcomes: dict[Key, Outcome] = {}
+        self.failed = 0  #: among them
         self.header: dict[str, Any] = {}
         self._sets: list[list[str]] = []
         self._number_of: dict[tuple[str, ...], int] = {}
@@ -74,7 +75,7 @@ class Journal:
         else:
             values = {} if "error" in row else dict(zip(self._sets[row["c"]], row["v"], strict=True))
             outcome = Outcome(row["n"], row["how"], values, row.get("error", ""), row.get("host", {}))
-            self.outcomes[row["n"], row["how"]] = outcome
+            self._keep(outcome)
 
     # ---- writing
 
@@ -122,8 +123,12 @@ class Journal:
         lines: list[str] = []
         for outcome in outcomes:
             lines += self._lines(outcome)
-            self.outcomes[outcome.number, outcome.how] = outcome
+            self._keep(outcome)
         self._write(lines)
+
+    def _keep(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.number, outcome.how] = outcome
+        self.failed += bool(outcome.error)
 
     def _lines(self, outcome: Outcome) -> list[str]:
         row: dict[str, Any] = {"n": outcome.number, "how": outcome.how}

@@ -176,8 +176,7 @@ class Running:
             return
         spent = time.monotonic() - self._begun
         left = spent / self._fresh * (total - done) if self._fresh else None
-        failed = sum(bool(outcome.error) for outcome in self._journal.outcomes.values())
-        self._progress(Status(done, total, failed, left, words))
+        self._progress(Status(done, total, self._journal.failed, left, words))
 
     def _strategy(self) -> Iterator[None]:
         if self.spec.sample == "search":
