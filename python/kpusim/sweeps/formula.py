@@ -51,9 +51,8 @@ class Formula:
         """Read one; a UserError says where it is none."""
         if len(text) > _LONGEST:
             raise UserError(f"a formula of {len(text)} characters. Fix: at most {_LONGEST}.")
-        units: list[str] = []
         try:
-            tree = ast.parse(_python_text(text, units).strip(), mode="eval").body
+            tree = ast.parse(_python_text(text).strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             detail = error.msg if isinstance(error, SyntaxError) else str(error)
             raise UserError(
@@ -102,13 +101,12 @@ class Formula:
         return Formula.parse, (self.text,)
 
 
-def _python_text(text: str, units: list[str]) -> str:
+def _python_text(text: str) -> str:
     """Numbers with units as calls, which Python can parse; names keep their dots, and may hold any index."""
 
     def call(match: re.Match[str]) -> str:
         if match[2] is None:
             return match[0]
-        units.append(match[2])
         return f"_of({number_of(match[1])}, {match[2]!r})"
 
     # behind a letter, a digit or a dot it is part of a name or number: l2, x.1

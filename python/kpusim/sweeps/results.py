@@ -19,7 +19,7 @@ from kpusim.running import simulate
 from kpusim.sweeps.evaluate import option_text
 from kpusim.sweeps.journal import Journal
 from kpusim.sweeps.spec import digest_of, file_digest
-from kpusim.sweeps.table import COLUMNS, FIRST, STATE, TABLE, read_rows, value_of
+from kpusim.sweeps.table import COLUMNS, FIRST, STATE, TABLE, cell_of, read_rows, value_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -224,7 +224,7 @@ class SweepResults:
         source = stated["platforms"][name]
         if digest_of(Platform.load(source).text().encode()) != sweep["platforms"][name]:
             raise UserError(f"{source}: is not the platform that was swept. Fix: put it back.")
-        values = {axis: row[axis] for axis in self.axes}
+        values = {axis: _value_on(sweep["axes"][axis], row[axis]) for axis in self.axes}
         options = {**sweep["options"], **known["options"]}
         options |= {
             axis.removeprefix("option."): value
@@ -272,6 +272,12 @@ def check_some(results: SweepResults) -> None:
     """A UserError for a sweep whose points have failed, every one."""
     if all(row["error"] for row in results.rows):
         raise UserError(f"{results.folder}: no point has results. Fix: see the errors in table.csv.")
+
+
+def _value_on(axis: object, cell: Any) -> OverrideValue:
+    """The value of an axis that a cell stands for: a text that looks like a number is still a text."""
+    stated: list[OverrideValue] = axis if isinstance(axis, list) else []
+    return next((value for value in stated if value_of(cell_of(value)) == cell), cell)
 
 
 def _plain(value: OverrideValue) -> str:

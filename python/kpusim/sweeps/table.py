@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,15 +101,6 @@ class Table:
             *(outcome.values.get(name, "") for name in self.stats),
         ]  # fmt: skip
 
-    def records(self) -> list[dict[str, object]]:
-        """Rows as mappings; what is not known is None."""
-        header = self.header()
-        return [
-            {name: None if cell == "" and name != "error" else cell
-             for name, cell in zip(header, self.cells(row), strict=True)}
-            for row in self.rows
-        ]  # fmt: skip
-
     def columns(self) -> list[tuple[str, str, str]]:
         """(name, unit, meaning) of each column."""
         parameters = {row.path: (row.unit, row.meaning) for row in Platform.parameters()}
@@ -178,11 +168,12 @@ class Judge:
 
 def _csv(rows: Sequence[Sequence[object]]) -> str:
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([_cell(cell) for cell in row] for row in rows)
+    csv.writer(stream, lineterminator="\n").writerows([cell_of(cell) for cell in row] for row in rows)
     return stream.getvalue()
 
 
-def _cell(value: object) -> str:
+def cell_of(value: object) -> str:
+    """A value as it stands in the table."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, float) else str(value)
@@ -220,13 +211,3 @@ def value_of(text: str) -> OverrideValue:
         except ValueError:
             pass
     return text == "true" if text in ("true", "false") else text
-
-
-def size_of(folder: Path) -> int:
-    """Bytes of the table."""
-    return os.stat(folder / TABLE).st_size
-
-
-def unit_of(columns: Mapping[str, str], name: str) -> str:
-    """` [unit]` of a column, for a heading."""
-    return f" [{columns[name]}]" if columns.get(name) else ""
