@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/diagnostics.hpp"
 #include "runtime/cli/command.hpp"
@@ -20,10 +22,15 @@ struct ExternalVerb {
 constexpr std::array verbs{ExternalVerb{
     "sweep", "run programs on many machines; tables, fronts, pages (Python package)", "kpusim[sweep]"}};
 
-std::string beside_command(const std::string& program) {
+/// Where a program may lie beside this command: as it was called (a wheel's script calls a binary elsewhere), and as it
+/// is.
+std::vector<std::filesystem::path> folders_of_command(const std::filesystem::path& called) {
+    std::vector<std::filesystem::path> folders;
+    if (called.has_parent_path()) folders.push_back(called.parent_path());
     std::error_code none;
     const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", none);
-    return none ? std::string() : (own.parent_path() / program).string();
+    if (!none) folders.push_back(own.parent_path());
+    return folders;
 }
 
 }  // namespace
@@ -34,7 +41,8 @@ void run_external(char** argv) {
         if (std::strcmp(argv[1], verb.name) != 0) continue;
         std::string program = fmt::format("kpusim-{}", verb.name);
         argv[1] = program.data();
-        if (const std::string path = beside_command(program); !path.empty()) execv(path.c_str(), argv + 1);
+        for (const std::filesystem::path& folder : folders_of_command(argv[0]))
+            execv((folder / program).c_str(), argv + 1);
         execvp(program.c_str(), argv + 1);
         const int why = errno;
         if (why != ENOENT)

@@ -240,3 +240,15 @@ def test_errors_are_of_the_package(name: str) -> None:
     assert str(caught.value)
     kinds = {"deploy": ValueError, "calibration": ValueError, "target": KeyError, "both": TypeError}
     assert isinstance(caught.value, kinds.get(name, kpusim.KpusimError))
+
+
+def test_energy_that_is_not_modelled() -> None:
+    """A device beyond the energy table has times, and energies that are not numbers, never 0."""
+    config = kpu.KPUConfig("edge16")
+    config.compute.clock_mhz = 1.0  # memories of so many bytes a cycle are beyond the table
+    program = kpu.KPUCompiler().compile(MODEL, config, "fp16")
+    assert program.estimated_total_cycles > 0 and np.isnan(program.estimated_total_energy_uj)
+    runtime = kpu.KPURuntime()
+    runtime.load_program(program)
+    metrics = runtime.execute({"image": IMAGE}, "cycle_accurate").metrics
+    assert metrics.total_cycles == program.estimated_total_cycles and np.isnan(metrics.total_energy_uj)

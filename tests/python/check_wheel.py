@@ -84,6 +84,10 @@ class Wheel(unittest.TestCase):
         run = [self.bin / "kpusim", "run", PROGRAM, "--platform", "npm_lite", "--fill", "random:7"]
         self.assertIn(f" {int(cycles):,} cycles at ", output(*run))
 
+    def test_sweep(self) -> None:
+        """The verb of the package, from the command beside it, which is not in PATH."""
+        self.assertIn("kpusim sweep SPEC -o DIR", output(self.bin / "kpusim", "sweep", "--help"))
+
     def test_digits(self) -> None:
         """The network of handwritten digits, by the installed command, with NumPy."""
         with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from kpusim import _core
 from kpusim.arguments import whole_number
 from kpusim.errors import ArgumentError, KpusimError, UserError
 from kpusim.kpu.device import COMPILED, config_of, issues_of, platform_of
-from kpusim.kpu.runtime import TYPICAL_SEED, static_energy_pj
+from kpusim.kpu.runtime import TYPICAL_SEED, energy_uj, static_energy_pj
 from kpusim.kpu.spec import (
     Array,
     CompilationError,
@@ -438,7 +438,7 @@ def add_estimates(result: KPUProgram, program: Program) -> None:
             op.estimated_cycles = cost.charged_cycles
             op.estimated_energy_pj = cost.energy_pj + each_cycle * cost.charged_cycles
     result.estimated_total_cycles = run.cycles
-    result.estimated_total_energy_uj = float(run.stats["energy.total_uj"])
+    result.estimated_total_energy_uj = energy_uj(run)
 
 
 def first_sentence(error: KpusimError) -> str:

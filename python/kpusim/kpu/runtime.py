@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -291,7 +292,7 @@ def detach_weights(program: KPUProgram, path: str | os.PathLike[str]) -> None:
 def metrics_of(run: Run, batch: int) -> KPUPerformanceMetrics:
     """The metrics of a run with timing."""
     stats = run.stats
-    energy, time = float(stats["energy.total_uj"]), float(stats["time.total_us"])
+    energy, time = energy_uj(run), float(stats["time.total_us"])
     each_cycle = static_energy_pj(run) / max(run.cycles, 1)
     ops: dict[str, dict[str, float]] = {}
     for row in run.ops:
@@ -330,7 +331,12 @@ def metrics_of(run: Run, batch: int) -> KPUPerformanceMetrics:
 
 def static_energy_pj(run: Run) -> float:
     """Energy that is no operation's own: operations bear it by the cycles that are charged to them."""
-    return float(run.stats["energy.total_uj"]) * 1e6 - sum(row.energy_pj for row in run.ops)
+    return energy_uj(run) * 1e6 - sum(row.energy_pj for row in run.ops)
+
+
+def energy_uj(run: Run) -> float:
+    """Energy of a run; not a number where the device is beyond the energy table."""
+    return float(run.stats.get("energy.total_uj", math.nan))
 
 
 def add_watts(metrics: KPUPerformanceMetrics) -> None:
