@@ -55,6 +55,8 @@ WRITES = {
     "list": (),
     "diff": ("--html",),
 }
+# Verbs that other packages bring: tests/sweeps has theirs.
+EXTERNAL = {"sweep"}
 # All other options. A new one has to be put here or above.
 OTHERS = set(
     "--bounds-only --bind "
