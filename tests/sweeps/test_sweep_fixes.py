@@ -308,6 +308,10 @@ FILES = [
 ]  # fmt: skip
 
 SPECS = [
+    Case("sweeps/options.py", "Fix: leave it out; run a point with it afterwards.",
+         lambda: spec(options={"dot": "net.dot"}), [spec]),
+    Case("sweeps/options.py", "Fix: check the path, which begins at the sweep's.",
+         lambda: spec(options={"calibrate": "nowhere"}), [lambda: spec(options={"calibrate": "."})]),
     Case("sweeps/spec.py", "Fix: give grid, or one of {} with a number: {lhs: 100}.",
          lambda: spec(sample="lhs"),
          [lambda: spec(sample="grid"),

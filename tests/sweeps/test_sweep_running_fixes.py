@@ -31,6 +31,7 @@ from test_sweep_fixes import (
     CORE,
     GEMM,
     L2,
+    ROOT,
     ROWS,
     command,
     failed,
@@ -355,6 +356,17 @@ def of_file(name: str, text: str) -> kpusim.SweepResults:
     return results
 
 
+def of_samples() -> kpusim.SweepResults:
+    """A sweep of a network, calibrated with a folder to which a sample was added since."""
+    networks = ROOT / "examples" / "networks"
+    shutil.copytree(networks / "calibration", "images", dirs_exist_ok=True)
+    options = {"precision": "int8", "calibrate": "images", "effort": 1}
+    results = sweep(programs=[networks / "digits_cnn.onnx"], platforms=["tile32"], options=options)
+    assert not results.rows[0]["error"] and "--calibrate" in results.point(0).command()
+    shutil.copy("images/00.npy", "images/more.npy")
+    return results
+
+
 def put_back(name: str) -> None:
     """The file comes back."""
     Path(f"{name}.kept").replace(name)
@@ -430,6 +442,9 @@ RESULTS = [
     Case("sweeps/results.py", "is not the program that was swept. Fix: put it back.",
          lambda: of_file("mine.nem", "# other") and refused("show", "out", "0"),
          [lambda: put_back("mine.nem")]),
+    Case("sweeps/results.py", "is not what was swept with. Fix: put it back.",
+         lambda: of_samples() and refused("show", "out", "0"),
+         [lambda: Path("images/more.npy").unlink(), lambda: show(0)]),
     Case("sweeps/results.py", "is not the platform that was swept. Fix: put it back.",
          lambda: of_file("mine.textproto", kpusim.Platform.load("tile32").text()) and
          refused("show", "out", "0"),

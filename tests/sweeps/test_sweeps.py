@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -366,3 +367,26 @@ def test_external_verb(spec: Path, tmp_path: Path) -> None:
     )
     assert bare.returncode == 1 and "pip install 'kpusim[sweep]'" in bare.stderr
     assert "sweep" in subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def test_files_of_options(tmp_path: Path, command: Command) -> None:
+    """Folders of samples are beside the sweep's file; other content is another sweep; sizes are options."""
+    networks = ROOT / "examples/networks"
+    shutil.copytree(networks / "calibration", tmp_path / "images")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"""\
+programs: [{networks / "digits_cnn.onnx"}]
+platforms: [tile32]
+options: {{precision: int8, calibrate: images, effort: 1}}
+axes: {{ddr.channels: [1, 2], option.inferences: [1, 2]}}
+""")
+    assert "4 points, 0 failed" in command(spec, "-o", tmp_path / "out").stdout
+    point = kpusim.SweepResults(tmp_path / "out").point(3)
+    assert f"--calibrate {tmp_path / 'images'}" in point.command() and "--inferences 2" in point.command()
+    shutil.copy(tmp_path / "images/00.npy", tmp_path / "images/more.npy")
+    assert "holds another sweep (files:" in command(spec, "-o", tmp_path / "out", code=1).stderr
+    sized = kpusim.sweep(
+        folder=tmp_path / "sized", platforms=["tile32"], axes={"ddr.channels": [1]},
+        programs=[{"file": small_model(tmp_path / "n.onnx"), "options": {"dim": {"n": 2}, "effort": 1}}],
+    )  # fmt: skip
+    assert "--dim n=2" in sized.point(0).command()

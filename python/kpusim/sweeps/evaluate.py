@@ -17,6 +17,7 @@ from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program
 from kpusim.running import simulate
 from kpusim.simulation import Mode
+from kpusim.sweeps.options import Options, arguments_of, key_of
 
 How = Literal["simulate", "estimate"]
 KEPT = 16  #: programs that a worker keeps, each with its network in the types of the device
@@ -52,7 +53,7 @@ class Task:
     program: str
     platform: str
     sets: Mapping[str, OverrideValue]
-    options: Mapping[str, OverrideValue]
+    options: Options
     params: Mapping[str, int]
     mode: str
     inputs: str
@@ -117,13 +118,13 @@ class Evaluator:
 
     def _program(self, task: Task, platform: Platform) -> Program:
         """The program for a platform: compiled again only where that may change it."""
-        source = (task.program, task.mode, tuple(sorted(task.options.items())))
+        source = (task.program, task.mode, key_of(task.options))
         made_for = (source, without_energy(platform.text()))
         if self._last is not None and self._last[0] == made_for:
             return self._last[1].taken_for(platform)
         base = self._programs.get(source)
         if base is None:
-            options = {name: option_text(value) for name, value in task.options.items()}
+            options = arguments_of(task.options)
             if task.mode == "timing":
                 program = Program._of_time(task.program, platform, options)
             else:
@@ -138,17 +139,6 @@ class Evaluator:
         # a front end that changed the platform decides by all of it
         self._last = (made_for, program) if own is None or own == platform else None
         return program
-
-
-def option_text(value: OverrideValue) -> str | int:
-    """An option as front ends take it."""
-    return (
-        ("true" if value else "false")
-        if isinstance(value, bool)
-        else value
-        if isinstance(value, int)
-        else str(value)
-    )
 
 
 def without_energy(text: str) -> str:

@@ -16,8 +16,8 @@ from kpusim.platform import OverrideValue, Platform
 from kpusim.program import Program
 from kpusim.run import Difference, Run, diff
 from kpusim.running import simulate
-from kpusim.sweeps.evaluate import option_text
 from kpusim.sweeps.journal import Journal
+from kpusim.sweeps.options import Options, arguments_of, content_digest, with_files, words_of
 from kpusim.sweeps.spec import digest_of, file_digest
 from kpusim.sweeps.table import COLUMNS, FIRST, STATE, TABLE, cell_of, read_rows, value_of
 
@@ -36,7 +36,7 @@ class Point:
     path: Path
     platform: str
     sets: Mapping[str, OverrideValue]
-    options: Mapping[str, OverrideValue]
+    options: Options
     params: Mapping[str, int]
     mode: str
     inputs: str
@@ -46,8 +46,7 @@ class Point:
         words = ["kpusim", "run", os.fspath(self.path), "--platform", self.platform]
         for name, value in self.sets.items():
             words += ["--set", f"{name}={_plain(value)}"]
-        for name, value in self.options.items():
-            words += [f"--{name.replace('_', '-')}", _plain(value)]
+        words += words_of(self.options)
         for name, value in self.params.items():
             words += ["--param", f"{name}={value}"]
         words += ["--mode", self.mode]
@@ -58,7 +57,7 @@ class Point:
     def run(self, events: bool) -> Run:
         """Run it."""
         platform = Platform.load(self.platform).with_(**self.sets)
-        options = {name: option_text(value) for name, value in self.options.items()}
+        options = arguments_of(self.options)
         program = Program.load(self.path, (), platform=platform, **options)
         if self.mode == "timing":
             return simulate(program, platform, mode="timing", params=dict(self.params), events=events)
@@ -237,8 +236,27 @@ class SweepResults:
         }
         sets = {axis: value for axis, value in values.items() if not axis.startswith(("option.", "param."))}
         return Point(
-            number, row["program"], path, source, sets, options, params, sweep["mode"], sweep["inputs"]
+            number,
+            row["program"],
+            path,
+            source,
+            sets,
+            self._with_files(options),
+            params,
+            sweep["mode"],
+            sweep["inputs"],
         )
+
+    def _with_files(self, options: Options) -> Options:
+        """Options with the files that they name, which must be as they were."""
+        files: dict[str, str] = self.header["stated"]["files"]
+        for stated, path in files.items():
+            known = self.header["sweep"]["files"][stated]
+            if stated in options.values() and (
+                not Path(path).exists() or content_digest(Path(path)) != known
+            ):
+                raise UserError(f"{path}: is not what was swept with. Fix: put it back.")
+        return with_files(options, files)
 
     def run(self, number: int, *, events: bool = False) -> Run:
         """Run a point again, alone: the same statistics; with events, ``explain`` of the run tells why."""

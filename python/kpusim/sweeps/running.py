@@ -14,6 +14,7 @@ from kpusim.sweeps.auto import simulate_what_may_be_best
 from kpusim.sweeps.designs import Design, Space, designs_of
 from kpusim.sweeps.evaluate import How, Outcome, Task
 from kpusim.sweeps.journal import NAME, Journal, header_of
+from kpusim.sweeps.options import with_files
 from kpusim.sweeps.pool import LocalWorkers, Workers
 from kpusim.sweeps.search import search
 from kpusim.sweeps.spec import Spec
@@ -200,7 +201,7 @@ def task_of(spec: Spec, design: Design, number: int, how: How) -> Task:
         program.path,
         spec.platform_sources[design.platform],
         design.sets(),
-        {**spec.options, **program.options, **design.options()},
+        with_files({**spec.options, **program.options, **design.options()}, spec.files),
         {**program.params, **design.params()},
         spec.mode,
         spec.inputs,

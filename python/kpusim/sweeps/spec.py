@@ -13,6 +13,7 @@ from typing import Any, Literal, cast
 
 from kpusim.errors import UserError
 from kpusim.platform import OverrideValue, Platform
+from kpusim.sweeps import options
 from kpusim.sweeps.axes import OPTION, PARAM, Axis, Derived, axis_of, in_order, kind_of, unknown
 from kpusim.sweeps.constraints import Constraint, Names, check_together
 
@@ -96,6 +97,7 @@ class Spec:
     timeout: float | None
     platform_sources: Mapping[str, str]  #: by name as in `platforms`: a shipped name, or the path of a file
     platform_texts: Mapping[str, str]  #: the same, resolved
+    files: Mapping[str, str]  #: paths of what options name, by what the sweep states
     stats: Mapping[str, str]  #: units of all statistics that these platforms give, by key
 
     def canonical(self) -> dict[str, Any]:
@@ -108,6 +110,7 @@ class Spec:
             "platforms": {name: digest_of(text.encode()) for name, text in self.platform_texts.items()},
             "axes": {axis.name: list(axis.values) for axis in self.axes}
             | {item.kind.name: item.formula.text for item in self.derived},
+            "files": {stated: options.content_digest(Path(path)) for stated, path in self.files.items()},
             "constraints": [item.formula.text for item in self.constraints],
             "objectives": [("-" if item.largest else "") + item.name for item in self.objectives],
         } | {
@@ -151,14 +154,15 @@ class Reader:
     def __init__(self, tree: Mapping[str, Any], folder: Path) -> None:
         self.tree = tree
         self.folder = folder
+        self.files: dict[str, str] = {}
 
     def read(self) -> Spec:
         """The sweep; a SpecError for the first mistake."""
         self._check_keys(self.tree, KEYS, ())
         platforms = self._platforms()
-        options = self._options(("options",), self.tree.get("options", {}))
+        given = self._options(("options",), self.tree.get("options", {}))
         sample, count = self._sample()
-        axes, derived = self._axes(options)
+        axes, derived = self._axes(given)
         stats = {key: unit for platform in platforms.values() for key, unit, *_ in platform._core.stats()}
         names = Names(stats, tuple(axis.name for axis in axes) + tuple(item.kind.name for item in derived))
         fidelity = self._choice("fidelity", FIDELITIES, "simulate")
@@ -167,7 +171,7 @@ class Reader:
             platforms=tuple(platforms),
             axes=axes,
             derived=derived,
-            options=options,
+            options=given,
             constraints=self._constraints(names),
             objectives=self._objectives(names),
             combine=self._choice("combine", COMBINES, "geomean"),
@@ -182,6 +186,7 @@ class Reader:
             timeout=self._timeout(),
             platform_sources={name: platform.source for name, platform in platforms.items()},
             platform_texts={name: platform.text() for name, platform in platforms.items()},
+            files=self.files,
             stats=stats,
         )
         self._check_ranges(axes, platforms)
@@ -234,11 +239,11 @@ class Reader:
                 here = (*where, "params", str(name))
                 raise SpecError(here, f"`{value}` is no value of `{name}`. Fix: give a whole number.")
             params[str(name)] = value
-        options = self._options((*where, "options"), fields.get("options", {}))
+        own = self._options((*where, "options"), fields.get("options", {}))
         name = str(fields.get("name", path.stem))
-        return ProgramSpec(name, os.fspath(path), file_digest(path), options, params)
+        return ProgramSpec(name, os.fspath(path), file_digest(path), own, params)
 
-    def _axes(self, options: Mapping[str, OverrideValue]) -> tuple[tuple[Axis, ...], tuple[Derived, ...]]:
+    def _axes(self, given: Mapping[str, OverrideValue]) -> tuple[tuple[Axis, ...], tuple[Derived, ...]]:
         stated = self.tree.get("axes", {})
         if not isinstance(stated, Mapping):
             raise SpecError(
@@ -252,8 +257,11 @@ class Reader:
                 if isinstance(item, Derived):
                     derived.append(item)
                     continue
-                if item.name.startswith(OPTION) and item.name.removeprefix(OPTION) in options:
-                    raise UserError(f"`{item.name}` is among the options too. Fix: state it once.")
+                if item.name.startswith(OPTION):
+                    if item.name.removeprefix(OPTION) in given:
+                        raise UserError(f"`{item.name}` is among the options too. Fix: state it once.")
+                    for value in item.values:
+                        self._note_file(item.name, value)
                 axes.append(item)
         return tuple(axes), self._in_order(axes, derived)
 
@@ -275,14 +283,22 @@ class Reader:
     def _options(self, where: Place, stated: object) -> dict[str, OverrideValue]:
         if not isinstance(stated, Mapping):
             raise SpecError(where, "options are names with values. Fix: write `precision: int8`.")
-        options: dict[str, OverrideValue] = {}
+        found: dict[str, OverrideValue] = {}
         for name, value in stated.items():
             with at(*where, str(name)):
                 kind = kind_of(OPTION + str(name))
                 if isinstance(value, (list, tuple)):
                     raise UserError(f"`{name}` has several values. Fix: put it under axes, as `{kind.name}`.")
-                options[kind.name.removeprefix(OPTION)] = value
-        return options
+                self._note_file(kind.name, value)
+                found[kind.name.removeprefix(OPTION)] = value
+        return found
+
+    def _note_file(self, axis: str, value: object) -> None:
+        """Remembers where the file lies that an option names."""
+        name = axis.removeprefix(OPTION)
+        options.check(name)
+        if (path := options.file_of(name, value, self.folder)) is not None:
+            self.files[str(value)] = os.path.abspath(path)
 
     def _constraints(self, names: Names) -> tuple[Constraint, ...]:
         found: list[Constraint] = []

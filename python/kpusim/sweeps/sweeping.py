@@ -71,9 +71,7 @@ def sweep(
     if "programs" in stated:
         stated["programs"] = _programs(stated["programs"], target)
     read = read_spec(None if spec is None else Path(spec), stated)
-    running = Running(
-        read, target, stated_of(read, Path(spec).parent if spec else Path()), time_limit, progress
-    )
+    running = Running(read, target, stated_of(read), time_limit, progress)
     with _interrupted_by_term():
         result = running.run(_workers(scheduler, workers, read))
     results = SweepResults(target, complete=result.complete, notes=tuple(result.notes))
@@ -90,14 +88,16 @@ def _workers(scheduler: str | None, count: int | None, spec: Spec) -> Callable[[
     return dask_workers(scheduler, spec)
 
 
-def stated_of(spec: Spec, folder: Path) -> dict[str, Any]:
-    """Where programs and platforms are, for later runs of single points."""
+def stated_of(spec: Spec) -> dict[str, Any]:
+    """Where programs, platforms and files of options are, for later runs of single points."""
     names = Platform.names()
     return {
         "programs": {program.name: os.path.abspath(program.path) for program in spec.programs},
         "platforms": {
-            name: name if name in names else os.path.abspath(folder / name) for name in spec.platforms
+            name: source if source in names else os.path.abspath(source)
+            for name, source in spec.platform_sources.items()
         },
+        "files": dict(spec.files),
     }
 
 
