@@ -332,7 +332,8 @@ def _front(words: list[str]) -> int:
     parser = _parser("front", "The designs that no other one beats in every objective.")
     parser.add_argument("--top", type=_count, default=20, metavar="N", help="rows; default 20")
     given = parser.parse_args(words)
-    print(front_text(SweepResults(given.folder), given.top), end="")
+    results = SweepResults(given.folder)
+    print(front_text(results, given.top) if results.front() else "no design keeps all constraints\n", end="")
     return OK
 
 
