@@ -13,7 +13,7 @@ from pathlib import Path
 
 import kpusim
 import pytest
-from test_sweep_faults import COPIES, LONG
+from test_sweep_faults import COPIES, LONG, LONGER
 
 PATCH = "import kpusim; kpusim.__version__ = '0.0.1'; from distributed.cli.dask_worker import main; main()"
 
@@ -63,7 +63,7 @@ def test_same_bytes_with_workers_that_die(scheduler: str, tmp_path: Path) -> Non
     """Two workers, one killed twice: the table of local workers; new workers get the program themselves."""
     (tmp_path / "copies.nem").write_text(COPIES)
     spec = tmp_path / "spec.yaml"
-    spec.write_text(LONG.replace("[10000, 11000, 12000, 13000]", "[30000, 31000, 32000, 33000]"))
+    spec.write_text(LONGER)
     kpusim.sweep(spec, tmp_path / "local")
     processes = [worker(scheduler, tmp_path) for _ in range(2)]
     command = [sys.executable, "-m", "kpusim.sweeps.command", spec, "-o", tmp_path / "cluster", "--quiet"]

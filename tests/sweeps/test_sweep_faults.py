@@ -44,6 +44,10 @@ axes:
 """
 
 
+#: The same, three times as long.
+LONGER = LONG.replace("[10000, 11000, 12000, 13000]", "[30000, 31000, 32000, 33000]")
+
+
 @pytest.fixture(autouse=True)
 def _program(tmp_path: Path) -> None:
     """The program of the sweeps."""
@@ -75,13 +79,15 @@ def points_in(folder: Path) -> list[int]:
 def test_killed_at_random_moments(tmp_path: Path, command: Command) -> None:
     """Workers and parent are killed ten times; the table is that of a run without interruption."""
     spec = tmp_path / "spec.yaml"
-    spec.write_text(LONG.replace("[10000, 11000, 12000, 13000]", "[30000, 31000, 32000, 33000]"))
+    spec.write_text(LONGER)
+    begun = time.monotonic()
     command(spec, "-o", tmp_path / "whole")
+    whole = time.monotonic() - begun
     draw = random.Random(SEED)
     folder = tmp_path / "killed"
     parent = started(spec, folder, "--workers", "2")
     for kill in range(10):
-        time.sleep(draw.uniform(0.2, 0.9))
+        time.sleep(whole * draw.uniform(0.01, 0.08))  # ten of them are shorter than the sweep, on any machine
         assert parent.poll() is None, f"seed {SEED}: the sweep ended after {kill} kills"
         victim = draw.choice([parent.pid, *workers_of(parent.pid)])
         os.kill(victim, signal.SIGKILL)
@@ -115,7 +121,7 @@ def test_resume_runs_nothing_twice(tmp_path: Path, command: Command) -> None:
 def test_interrupted_and_limited(tmp_path: Path) -> None:
     """Ctrl-C and a time limit leave a table that is a prefix by point."""
     spec = tmp_path / "spec.yaml"
-    spec.write_text(LONG)
+    spec.write_text(LONGER)
     for name, more in (("interrupted", ()), ("limited", ("--time-limit", "1"))):
         folder = tmp_path / name
         parent = started(spec, folder, "--workers", "2", *more)
