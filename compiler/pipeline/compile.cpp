@@ -23,8 +23,7 @@ class Compilation {
         : request_(request), origin_(std::move(origin)), notes_(notes), target_(*request.platform) {}
 
     Compiled run(const Import& import) {
-        const std::shared_ptr<const Typed> network = typed(import, request_, origin_, target_);
-        for (const Diagnostic& note : network->notes.all()) notes_.add(note);
+        const std::shared_ptr<const Typed> network = typed(import, request_, origin_, target_, notes_);
         graph::Graph graph = network->graph;
         const bool has_weights = network->absent.empty();
         const int effort = request_.options.text("effort")[0] - '0';

@@ -19,11 +19,13 @@ void print(std::string_view pass, const graph::Graph& graph) {
 
 class Typing {
   public:
-    Typing(const compiler::LoadRequest& request, const std::string& origin, const compiler::Target& target)
-        : request_(request), origin_(origin), target_(target) {}
+    Typing(const compiler::LoadRequest& request, const std::string& origin, const compiler::Target& target,
+           Diagnostics& notes)
+        : request_(request), origin_(origin), target_(target), notes_(notes) {}
 
     Typed run(const Import& import) {
-        graph_ = import(result_.notes);
+        const size_t before = notes_.all().size();
+        graph_ = import(notes_);
         result_.absent = graph_.absent;
         check_values();
         check_print();
@@ -32,13 +34,14 @@ class Typing {
         const passes::Options options = pass_options(*backend, request_, target_, result_.precision);
         const passes::AfterPass after = after_pass(request_);
         passes::run_passes(graph_, options, passes::Stage::rewrite, after);
-        Numbers numbers(request_, origin_, target_, result_.notes);
+        Numbers numbers(request_, origin_, target_, notes_);
         numbers.run(graph_, result_.precision, options, after);
         result_.measured = numbers.measured();
         if (const std::string& qdq = request_.options.text("export-qdq"); !qdq.empty()) write_qdq(qdq);
         const std::string& wanted = request_.options.text("print-after");
         if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
             print("quantize", graph_);
+        result_.notes.assign(notes_.all().begin() + static_cast<std::ptrdiff_t>(before), notes_.all().end());
         result_.graph = std::move(graph_);
         return std::move(result_);
     }
@@ -79,11 +82,10 @@ class Typing {
                 "{}: `{}` has no float products. Fix: quantize with --precision int8 --calibrate SAMPLES.",
                 origin_, target_.platform.name()));
         }
-        result_.notes.info(
-            {origin_, 0, 0},
-            fmt::format("compiled for {} in {}, the widest float type of its arrays; --platform and "
-                        "--precision choose others.",
-                        target_.platform.name(), precision::precision_name(widest)));
+        notes_.info({origin_, 0, 0},
+                    fmt::format("compiled for {} in {}, the widest float type of its arrays; --platform and "
+                                "--precision choose others.",
+                                target_.platform.name(), precision::precision_name(widest)));
         return widest;
     }
 
@@ -108,6 +110,7 @@ class Typing {
     const compiler::LoadRequest& request_;
     const std::string& origin_;
     const compiler::Target& target_;
+    Diagnostics& notes_;
     graph::Graph graph_;
     Typed result_;
 };
@@ -151,15 +154,19 @@ passes::AfterPass after_pass(const compiler::LoadRequest& request) {
 }
 
 std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
-                                   const std::string& origin, const compiler::Target& target) {
+                                   const std::string& origin, const compiler::Target& target,
+                                   Diagnostics& notes) {
     using Kept = std::shared_ptr<const Typed>;
+    Typing typing(request, origin, target, notes);
     if (request.kept == nullptr || !can_be_kept(request.options))
-        return std::make_shared<const Typed>(Typing(request, origin, target).run(import));
+        return std::make_shared<const Typed>(typing.run(import));
     const std::string device = counted(target);
     if (const Kept* const kept = std::any_cast<Kept>(request.kept);
-        kept != nullptr && (*kept)->device == device)
+        kept != nullptr && (*kept)->device == device) {
+        for (const Diagnostic& note : (*kept)->notes) notes.add(note);
         return *kept;
-    Typed made = Typing(request, origin, target).run(import);
+    }
+    Typed made = typing.run(import);
     made.device = device;
     auto result = std::make_shared<const Typed>(std::move(made));
     *request.kept = result;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compiler/front_end.hpp"
 #include "compiler/graph/graph.hpp"
@@ -16,7 +17,7 @@ namespace kpu::pipeline {
 struct Typed {
     graph::Graph graph;
     ElemType precision = ElemType::none;  ///< of the products
-    Diagnostics notes;                    ///< of all that was decided on the way
+    std::vector<Diagnostic> notes;        ///< of all that was decided on the way
     std::optional<Measured> measured;     ///< if errors were
     /// As of graph::Graph, which quantization makes anew.
     std::map<std::string, std::string> absent;
@@ -29,8 +30,10 @@ passes::Options pass_options(values::ComputeBackend& backend, const compiler::Lo
 /// Prints what --print-after asks for.
 passes::AfterPass after_pass(const compiler::LoadRequest& request);
 
-/// The network of `import`, or what `request.kept` has of it if nothing that counts is another. Throws UserError.
+/// The network of `import`, or what `request.kept` has of it if nothing that counts is another. What is decided for the
+/// user goes to `notes`, also before an error. Throws UserError.
 std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
-                                   const std::string& origin, const compiler::Target& target);
+                                   const std::string& origin, const compiler::Target& target,
+                                   Diagnostics& notes);
 
 }  // namespace kpu::pipeline

@@ -157,7 +157,7 @@ def override_list(overrides: dict[str, OverrideValue]) -> list[tuple[str, str]]:
     return [(path, text_of(value)) for path, value in overrides.items()]
 
 
-def text_of(value: OverrideValue) -> str:
+def text_of(value: object) -> str:
     """A value as platform files write it."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -390,3 +391,11 @@ axes: {{ddr.channels: [1, 2], option.inferences: [1, 2]}}
         programs=[{"file": small_model(tmp_path / "n.onnx"), "options": {"dim": {"n": 2}, "effort": 1}}],
     )  # fmt: skip
     assert "--dim n=2" in sized.point(0).command()
+
+
+def test_command_can_be_pasted(tmp_path: Path) -> None:
+    """Names with blanks are quoted, as a shell takes them."""
+    program = tmp_path / "my net.nem"
+    shutil.copy(GEMM, program)
+    results = kpusim.sweep(folder=tmp_path / "o", programs=[program], axes={"l2.ports": [4]})
+    assert shlex.split(results.point(0).command())[2] == str(program)

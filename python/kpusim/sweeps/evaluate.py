@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 import warnings
 from collections import OrderedDict
@@ -13,11 +14,12 @@ from typing import Literal
 
 from kpusim import _core
 from kpusim.errors import HazardWarning, KpusimError, UserError
-from kpusim.platform import OverrideValue, Platform
+from kpusim.platform import OverrideValue, Platform, text_of
 from kpusim.program import Program
+from kpusim.run import Run
 from kpusim.running import simulate
 from kpusim.simulation import Mode
-from kpusim.sweeps.options import Options, arguments_of, key_of
+from kpusim.sweeps.options import Options, arguments_of, key_of, words_of
 
 How = Literal["simulate", "estimate"]
 KEPT = 16  #: programs that a worker keeps, each with its network in the types of the device
@@ -57,6 +59,23 @@ class Task:
     params: Mapping[str, int]
     mode: str
     inputs: str
+
+    def command(self) -> str:
+        """The command that runs it alone."""
+        words = ["kpusim", "run", self.program, "--platform", self.platform]
+        for name, value in self.sets.items():
+            words += ["--set", f"{name}={text_of(value)}"]
+        words += words_of(self.options)
+        for name, value in self.params.items():
+            words += ["--param", f"{name}={value}"]
+        words += ["--mode", self.mode]
+        return shlex.join([*words, "--fill", self.inputs] if self.mode != "timing" else words)
+
+    def run(self, *, events: bool) -> Run:
+        """Run it alone, with its data."""
+        platform = Platform.load(self.platform).with_(**self.sets)
+        program = Program.load(self.program, (), platform=platform, **arguments_of(self.options))
+        return run_of(self, program, platform, events=events)
 
 
 @dataclass
@@ -168,14 +187,19 @@ def estimated(program: Program, platform: Platform) -> dict[str, float]:
     }
 
 
-def simulated(task: Task, program: Program, platform: Platform) -> dict[str, float]:
-    """The statistics of a run."""
+def run_of(task: Task, program: Program, platform: Platform, *, events: bool = False) -> Run:
+    """A run of the task's program."""
     mode: Mode = "values+timing" if task.mode == "values+timing" else "timing"
     fill: Literal["zeros"] | int | None = None
     if mode == "values+timing":
         fill = "zeros" if task.inputs == "zeros" else int(task.inputs.partition(":")[2])
     device = None if program.for_device else platform  # its own has the changes that it needs
-    run = simulate(program, device, mode=mode, fill=fill, params=dict(task.params))
+    return simulate(program, device, mode=mode, fill=fill, params=dict(task.params), events=events)
+
+
+def simulated(task: Task, program: Program, platform: Platform) -> dict[str, float]:
+    """The statistics of a run."""
+    run = run_of(task, program, platform)
     values = columns(run.stats.items())
     if band := platform._core.energy_band(run.stats._core):
         values |= dict(zip(BAND, band, strict=True))

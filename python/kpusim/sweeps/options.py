@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kpusim.errors import UserError
+from kpusim.platform import text_of
 from kpusim.tables import OptionValue
 
 #: Options that name a file or a folder.
@@ -79,6 +80,4 @@ def words_of(options: Options) -> list[str]:
 
 
 def _text(value: Any) -> OptionValue:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, (int, Mapping)) else str(value)
+    return value if isinstance(value, (int, Mapping)) and not isinstance(value, bool) else text_of(value)

@@ -108,7 +108,6 @@ class LocalWorkers:
                 task = worker.tasks.popleft()
                 error = f"it took longer than {self._timeout:g} s. Fix: raise `timeout`, or leave it out."
                 outcomes.append(Outcome(task.number, task.how, error=error))
-                worker.process.kill()
                 outcomes += self._replaced(worker, again, "")
         return outcomes
 
@@ -126,6 +125,7 @@ class LocalWorkers:
                 error = f"{why}, {DEATHS} times. Fix: run it alone with `kpusim sweep show`."
                 failed.append(Outcome(first.number, first.how, error=error))
         again.extend(worker.tasks)
+        worker.tasks.clear()  # they are no longer this one's, also for a timeout that is looked for next
         self._workers[self._workers.index(worker)] = _started()
         return failed
 

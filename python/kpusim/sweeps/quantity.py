@@ -55,21 +55,17 @@ class Quantity:
         kind = DIMENSION_OF.get(self.unit)
         if not unit and kind is None:  # byte/cycle: nobody can write it, so nobody has meant another one
             return Quantity(self.value)
-        if not unit or kind is None or kind != DIMENSION_OF.get(unit):
-            wanted = f"is needed in {unit}" if unit else "is needed as a plain number"
-            raise UserError(
-                f"`{self}` {wanted}. Fix: give {_units_like(unit)}." if unit
-                else f"`{self}` {wanted}. Fix: leave the unit out."
-            )  # fmt: skip
+        if not unit:
+            raise UserError(f"`{self}` is needed as a plain number. Fix: leave the unit out.")
+        if kind is None or kind != DIMENSION_OF.get(unit):
+            raise UserError(f"`{self}` is needed in {unit}. Fix: give {_units_like(unit)}.")
         sizes = DIMENSIONS[kind]
         return Quantity(whole(self.value * sizes[self.unit] / sizes[unit]), unit)
 
     def __str__(self) -> str:
         """As it would be written."""
-        return f"{self.value:g} {self.unit}".rstrip() if isinstance(self.value, float) else self._exact()
-
-    def _exact(self) -> str:
-        return f"{self.value} {self.unit}".rstrip()
+        number = f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
+        return f"{number} {self.unit}".rstrip()
 
 
 def _units_like(unit: str) -> str:

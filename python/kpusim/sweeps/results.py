@@ -3,69 +3,24 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kpusim.errors import MissingPackageError, UserError
-from kpusim.platform import OverrideValue, Platform
-from kpusim.program import Program
+from kpusim.platform import OverrideValue, Platform, text_of
 from kpusim.run import Difference, Run, diff
-from kpusim.running import simulate
+from kpusim.sweeps.evaluate import Task
 from kpusim.sweeps.journal import Journal
-from kpusim.sweeps.options import Options, arguments_of, content_digest, with_files, words_of
+from kpusim.sweeps.options import Options, content_digest, with_files
 from kpusim.sweeps.spec import digest_of, file_digest
-from kpusim.sweeps.table import COLUMNS, FIRST, STATE, TABLE, cell_of, read_rows, value_of
+from kpusim.sweeps.table import COLUMNS, FIRST, STATE, TABLE, read_rows, value_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 StrPath = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class Point:
-    """A row's program and machine, for one run of it."""
-
-    number: int
-    program: str
-    path: Path
-    platform: str
-    sets: Mapping[str, OverrideValue]
-    options: Options
-    params: Mapping[str, int]
-    mode: str
-    inputs: str
-
-    def command(self) -> str:
-        """The command that runs it alone."""
-        words = ["kpusim", "run", os.fspath(self.path), "--platform", self.platform]
-        for name, value in self.sets.items():
-            words += ["--set", f"{name}={_plain(value)}"]
-        words += words_of(self.options)
-        for name, value in self.params.items():
-            words += ["--param", f"{name}={value}"]
-        words += ["--mode", self.mode]
-        if self.mode != "timing":
-            words += ["--fill", self.inputs]
-        return " ".join(words)
-
-    def run(self, events: bool) -> Run:
-        """Run it."""
-        platform = Platform.load(self.platform).with_(**self.sets)
-        options = arguments_of(self.options)
-        program = Program.load(self.path, (), platform=platform, **options)
-        if self.mode == "timing":
-            return simulate(program, platform, mode="timing", params=dict(self.params), events=events)
-        seed = self.inputs.partition(":")[2]
-        return simulate(
-            program, platform, mode="values+timing", fill=int(seed) if seed else "zeros",
-            params=dict(self.params), events=events,
-        )  # fmt: skip
 
 
 class SweepResults:
@@ -201,7 +156,7 @@ class SweepResults:
         )
         return connection
 
-    def point(self, number: int) -> Point:
+    def point(self, number: int) -> Task:
         """What a row stands for.
 
         Raises
@@ -235,17 +190,10 @@ class SweepResults:
             axis.removeprefix("param."): value for axis, value in values.items() if axis.startswith("param.")
         }
         sets = {axis: value for axis, value in values.items() if not axis.startswith(("option.", "param."))}
-        return Point(
-            number,
-            row["program"],
-            path,
-            source,
-            sets,
-            self._with_files(options),
-            params,
-            sweep["mode"],
-            sweep["inputs"],
-        )
+        return Task(
+            number, "simulate", os.fspath(path), source, sets, self._with_files(options), params,
+            sweep["mode"], sweep["inputs"],
+        )  # fmt: skip
 
     def _with_files(self, options: Options) -> Options:
         """Options with the files that they name, which must be as they were."""
@@ -260,7 +208,7 @@ class SweepResults:
 
     def run(self, number: int, *, events: bool = False) -> Run:
         """Run a point again, alone: the same statistics; with events, ``explain`` of the run tells why."""
-        return self.point(number).run(events)
+        return self.point(number).run(events=events)
 
     def diff(self, a: int, b: int) -> Difference:
         """What differs between two points, schedules and critical paths too (:func:`kpusim.diff`)."""
@@ -295,11 +243,7 @@ def check_some(results: SweepResults) -> None:
 def _value_on(axis: object, cell: Any) -> OverrideValue:
     """The value of an axis that a cell stands for: a text that looks like a number is still a text."""
     stated: list[OverrideValue] = axis if isinstance(axis, list) else []
-    return next((value for value in stated if value_of(cell_of(value)) == cell), cell)
-
-
-def _plain(value: OverrideValue) -> str:
-    return json.dumps(value) if isinstance(value, bool) else str(value)
+    return next((value for value in stated if value_of(text_of(value)) == cell), cell)
 
 
 def _duckdb() -> Any:

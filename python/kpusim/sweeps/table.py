@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kpusim.errors import UserError
-from kpusim.platform import OverrideValue, Platform
+from kpusim.platform import OverrideValue, Platform, text_of
 from kpusim.sweeps.constraints import Constraint
 from kpusim.sweeps.designs import Design
 from kpusim.sweeps.evaluate import Outcome
@@ -168,15 +168,8 @@ class Judge:
 
 def _csv(rows: Sequence[Sequence[object]]) -> str:
     stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([cell_of(cell) for cell in row] for row in rows)
+    csv.writer(stream, lineterminator="\n").writerows([text_of(cell) for cell in row] for row in rows)
     return stream.getvalue()
-
-
-def cell_of(value: object) -> str:
-    """A value as it stands in the table."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
 
 
 def _replace(path: Path, text: str) -> None:
