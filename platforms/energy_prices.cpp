@@ -7,6 +7,7 @@
 #include "platforms/area.hpp"
 #include "platforms/ddr.hpp"
 #include "platforms/energy_table.hpp"
+#include "platforms/operating_points.hpp"
 #include "platforms/platform.hpp"
 #include "platforms/rules.hpp"
 
@@ -52,7 +53,7 @@ class Pricer {
         const double link_bytes = links.link_bytes_per_cycle(),
                      system_bytes = links.system_link_bytes_per_cycle();
         part(Component::dma, -1, platform_.system_dma().channels(), peak_dma(platform_.system_dma()));
-        part(Component::noc, -1, system_bytes, mw(system_bytes * noc_byte()));
+        part(Component::noc, -1, system_bytes, mw(Component::noc, system_bytes * noc_byte()));
         for (size_t k = 0; k < engines_.size(); ++k) {
             const auto engine = static_cast<int>(k);
             const Blocks own = blocks_of(engines_[k]);
@@ -60,7 +61,7 @@ class Pricer {
             part(Component::vector, engine, own.vector_mm2, own.vector_mw);
             part(Component::l1, engine, own.l1_bytes, own.l1_mw);
             part(Component::dma, engine, own.dma_channels, own.dma_mw);
-            part(Component::noc, engine, link_bytes, mw(link_bytes * noc_byte()));
+            part(Component::noc, engine, link_bytes, mw(Component::noc, link_bytes * noc_byte()));
         }
         return result;
     }
@@ -98,8 +99,8 @@ class Pricer {
     }
 
     void add(Component component, std::string action, double energy_pj, std::string per, std::string source) {
-        prices_.actions.push_back(
-            {component, std::move(action), energy_pj, std::move(per), std::move(source)});
+        prices_.actions.push_back({component, std::move(action), energy_pj * dynamic_of(component),
+                                   std::move(per), std::move(source)});
     }
     /// An action that is an entry of the table as it stands.
     void add_entry(Component component, const std::string& table_component, const std::string& action) {
@@ -199,8 +200,17 @@ class Pricer {
         return least;
     }
 
-    /// pJ per core cycle as mW.
-    double mw(double pj_per_cycle) const { return pj_per_cycle * platform_.clock().core_mhz() * 1e-3; }
+    /// Voltage of a component's clock domain over the table's.
+    double voltage_of(Component component) const {
+        return vdd_of(platform_.clock(), component, table_.vdd()) / table_.vdd();
+    }
+    double dynamic_of(Component component) const { return std::pow(voltage_of(component), 2); }
+    double leakage_of(Component component) const { return std::pow(voltage_of(component), 3); }
+
+    /// pJ (at the table's voltage) in a cycle of the component's clock as mW (at its own voltage).
+    double mw(Component component, double pj_per_cycle) const {
+        return pj_per_cycle * dynamic_of(component) * mhz_of(platform_.clock(), component) * 1e-3;
+    }
 
     void add_static(Component component, double leakage_mw, double peak_dynamic_mw) {
         const double clock = value("clock", "static.idle") * peak_dynamic_mw;
@@ -246,19 +256,23 @@ class Pricer {
         for (const proto::MacRate& rate : array.rate()) {
             dearest = std::max(dearest, rate.relative() * value("array", mac_action(rate.type())));
         }
-        return mw((dearest + value("array", "pe.shift")) * array.count() * array.rows() * array.cols());
+        return mw(Component::array,
+                  (dearest + value("array", "pe.shift")) * array.count() * array.rows() * array.cols());
     }
 
     double peak_port(const proto::Sram& sram) const {
-        return mw(sram_read_byte(sram) * sram.bytes_per_cycle());
+        return mw(Component::l1, sram_read_byte(sram) * sram.bytes_per_cycle());
     }
 
     double peak_dma(const proto::Dma& dma) const {
-        return mw(value("dma", "burst") * dma.channels() * dma.bytes_per_cycle() /
-                  traces::dma_beat_group_bytes(dma.burst_bytes()));
+        return mw(Component::dma, value("dma", "burst") * dma.channels() * dma.bytes_per_cycle() /
+                                      traces::dma_beat_group_bytes(dma.burst_bytes()));
     }
 
     double leakage(Component component, double size) const {
+        return leakage_of(component) * leakage_at_table(component, size);
+    }
+    double leakage_at_table(Component component, double size) const {
         switch (component) {
             case Component::l1:
             case Component::l2:
@@ -284,7 +298,7 @@ class Pricer {
         return {figure_mm2(cell_figure(array)) * array.count() * array.rows() * array.cols(),
                 peak_array(array),
                 lanes * figure_mm2("vector.lane"),
-                mw(lanes * value("vector", "op.f32")),
+                mw(Component::vector, lanes * value("vector", "op.f32")),
                 static_cast<double>(engine.l1().size_bytes()),
                 peak_port(engine.l1()),
                 static_cast<double>(engine.dma().channels()),
@@ -318,9 +332,10 @@ class Pricer {
         add(Component::vector, all.vector_mm2, all.vector_mw);
         add(Component::l1, all.l1_bytes, all.l1_mw);
         add(Component::l2, l2_bytes, peak_port(platform_.l2()));
-        add(Component::noc, link_bytes, mw(link_bytes * noc_byte()));
+        add(Component::noc, link_bytes, mw(Component::noc, link_bytes * noc_byte()));
         add(Component::dma, all.dma_channels, all.dma_mw);
-        add(Component::ctrl, engines * figure_mm2("ctrl.sequencer"), mw(dispatches * value("ctrl", "instr")));
+        add(Component::ctrl, engines * figure_mm2("ctrl.sequencer"),
+            mw(Component::ctrl, dispatches * value("ctrl", "instr")));
     }
 
     const Platform& platform_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "platforms/operating_points.hpp"
+
 namespace kpu::platforms {
 namespace {
 
@@ -61,12 +63,16 @@ void apply_changes(proto::Platform& platform, proto::Platform changes) {
         platform.mutable_ddr()->clear_data_rate_mtps();
         platform.mutable_ddr()->clear_size_bytes();
     }
+    forget_replaced_pairs(*platform.mutable_clock(), changes.clock());
+    merge_rows(*platform.mutable_clock()->mutable_point(), changes.clock().point(),
+               [](const auto& a, const auto& b) { return a.name() == b.name() && a.domain() == b.domain(); });
     merge_engines(platform, changes);
     add_texts(*platform.mutable_variant(), changes.variant());
     add_texts(*platform.mutable_variant_set(), changes.variant_set());
     add_texts(*platform.mutable_type_family(), changes.type_family());
     merge_rows(*platform.mutable_characteristic(), changes.characteristic(),
                [](const auto& a, const auto& b) { return a.unit() == b.unit() && a.key() == b.key(); });
+    if (changes.has_clock()) changes.mutable_clock()->clear_point();
     changes.clear_extends();
     changes.clear_engine();
     changes.clear_variant();

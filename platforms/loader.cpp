@@ -12,6 +12,7 @@
 #include "platforms/extends.hpp"
 #include "platforms/library.hpp"
 #include "platforms/nem_device.hpp"
+#include "platforms/operating_points.hpp"
 #include "platforms/platform.hpp"
 #include "platforms/rules.hpp"
 #include "platforms/scale_sim_config.hpp"
@@ -88,6 +89,7 @@ Platform finish(Draft draft, const std::string& origin, const Overrides& overrid
                         platform.extends(), platform.extends()));
     Diagnostics diagnostics;
     expand_variant_sets(platform, diagnostics);
+    choose_points(platform, overrides, diagnostics);
     schema::complete(platform, origin, places, draft.fill, diagnostics);
     stop_at_errors(diagnostics);
     fit_ddr_size(platform, overrides, draft.fits_ddr, notes);

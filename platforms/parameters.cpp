@@ -1,5 +1,7 @@
 #include "platforms/parameters.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 namespace kpu::platforms {
@@ -155,6 +157,25 @@ void add_energy(Table& t) {
     real(t, "energy.trace_bin_ns", "ns", optional, "1000", 1e-3, 1e12, "bin of the power trace");
 }
 
+void add_operating_points(Table& t) {
+    real(t, "clock.core_vdd", "V", optional, "", 0.6, 1.1,
+         "voltage of vector units, DMA and sequencers; default: energy.vdd");
+    real(t, "clock.array_vdd", "V", optional, "", 0.6, 1.1, "of systolic arrays; default: core_vdd");
+    real(t, "clock.sram_vdd", "V", optional, "", 0.6, 1.1, "of L1 and L2; default: core_vdd");
+    real(t, "clock.interconnect_vdd", "V", optional, "", 0.6, 1.1, "of links; default: core_vdd");
+    text(t, "clock.point.name", required, "", "of an operating point, unique in its domain");
+    choice(t, "clock.point.domain", "core|array|sram|interconnect", optional, "core",
+           "clock domain that can run at this point");
+    real(t, "clock.point.mhz", "MHz", required, "", 1e-3, 1e5, "frequency of the point");
+    real(t, "clock.point.vdd", "V", required, "", 0.6, 1.1, "voltage that this frequency takes");
+    for (const char* domain : {"core", "array", "sram", "interconnect"}) {
+        text(t, fmt::format("clock.{}_point", domain), optional, "",
+             fmt::format("operating point that gives clock.{0}_mhz and clock.{0}_vdd; none: they stand for "
+                         "themselves",
+                         domain));
+    }
+}
+
 Table make_table() {
     Table t;
     text(t, "name", required, "", "how the device is called");
@@ -165,6 +186,7 @@ Table make_table() {
     real(t, "clock.array_mhz", "MHz", optional, "", 1e-3, 1e5, "of systolic arrays; default: core_mhz");
     real(t, "clock.sram_mhz", "MHz", optional, "", 1e-3, 1e5, "of L1 and L2; default: core_mhz");
     real(t, "clock.interconnect_mhz", "MHz", optional, "", 1e-3, 1e5, "of links; default: core_mhz");
+    add_operating_points(t);
     integer(t, "sequencer.max_active_tokens", "", required, "64", 1, 1e6,
             "entries of the token table of each engine's sequencer");
     integer(t, "sequencer.dispatch_cycles", "cycle", required, "2", 0, 100000,

@@ -11,6 +11,7 @@
 #include "isa/kernel/operations.hpp"
 #include "isa/opcodes.hpp"
 #include "platforms/ddr.hpp"
+#include "platforms/operating_points.hpp"
 #include "platforms/variants.hpp"
 
 namespace kpu::platforms {
@@ -54,6 +55,7 @@ class Checker {
         }
         if (engines > 1024)
             error("engine", fmt::format("{} engines in all; at most 1024 are modelled.", engines));
+        for (std::string& problem : point_problems(platform_.clock())) error("clock", std::move(problem));
         check_ddr();
         check_variants();
     }

@@ -10,6 +10,7 @@
 #include "isa/bound_module.hpp"
 #include "isa/iterations.hpp"
 #include "isa/verify.hpp"
+#include "platforms/area.hpp"
 #include "runtime/driver.hpp"
 #include "runtime/host_tensors.hpp"
 #include "runtime/out_of_range.hpp"
@@ -471,6 +472,18 @@ traces::EnergyPrices Simulation::energy_prices() const {
     return impl_->platform ? impl_->energy_prices() : traces::EnergyPrices{};
 }
 
+namespace {
+
+void set_areas(const platforms::Platform& platform, traces::RunInfo& info) {
+    const platforms::AreaReport report = platforms::area_of(platform, info.units, info.prices.node_nm);
+    for (const platforms::AreaRow& row : report.rows) {
+        for (traces::UnitInfo& unit : info.units)
+            if (unit.name == row.unit) unit.area_mm2 = row.area.mm2;
+    }
+}
+
+}  // namespace
+
 traces::RunInfo Simulation::run_info() {
     impl_->close();
     auto info = traces::describe(impl_->program);
@@ -494,6 +507,7 @@ traces::RunInfo Simulation::run_info() {
     }
     info.accesses = impl_->log && impl_->options.record_accesses;
     impl_->driver->describe(info);
+    if (impl_->platform) set_areas(*impl_->platform, info);
     return info;
 }
 

@@ -59,6 +59,7 @@ struct UnitInfo {
     int index = 0;
     /// Of its work per core cycle at best: MACs of its base type, elements, bytes. 0: not known.
     double peak_per_cycle = 0;
+    double area_mm2 = 0;  ///< of its silicon; 0: not known
 };
 
 constexpr uint16_t no_unit = 0xffff;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/diagnostics.hpp"
@@ -124,6 +125,7 @@ void EnergyLedger::finish(Cycles end, StatSet& stats) {
     s.counts.end_ps = s.clock.edge(end);
     for (const ComponentOn& on : s.states.finish(s.clock, end)) {
         s.counts.residency[static_cast<size_t>(on.component)] = on.residency;
+        s.counts.saved_by_gating[static_cast<size_t>(on.component)] = (on.on - on.gated) * on.residency.gated;
         s.book_static(on);
     }
     s.bins.finish(s.counts.end_ps);
@@ -139,6 +141,7 @@ void EnergyLedger::finish(Cycles end, StatSet& stats) {
         stats.set(key, uj_of(amount), "uJ", meaning);
     };
     const EnergyTotals::Exact& exact = s.totals.exact;
+    const auto& saved = s.counts.saved_by_gating;
     energy("energy.total_uj", exact.total(), "Energy of the run: dynamic and static, DRAM and PHY included.");
     energy("energy.dynamic_uj", exact.dynamic, "Energy of actions.");
     energy("energy.static_uj", exact.statics, "Leakage, idle clocks, DRAM background and PHY over the run.");
@@ -151,7 +154,12 @@ void EnergyLedger::finish(Cycles end, StatSet& stats) {
                "Energy of one component, static included.");
         energy(fmt::format("energy.static.{}_uj", name), exact.static_by_component[c],
                "Static energy of one component.");
+        energy(fmt::format("energy.saved_by_gating.{}_uj", name), saved[c],
+               "Static energy that the component's gated clock did not take.");
     }
+    energy("energy.saved_by_gating_uj", std::accumulate(saved.begin(), saved.end(), Yoctojoules{0}),
+           "Static energy that gated clocks did not take: what the run would take beyond its total with "
+           "energy.clock_gating false.");
     double peak = 0;
     for (size_t bin = 0; bin < s.bins.count(); ++bin)
         peak = std::max(peak, s.bins.watts(bin, s.bins.total(bin)));

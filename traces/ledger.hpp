@@ -85,6 +85,7 @@ struct EnergyCounts {
     size_t actions = 0;
     std::vector<uint64_t> by_op;  ///< [op][action]; the last op is the background
     std::array<Residency, component_count> residency{};
+    std::array<Yoctojoules, component_count> saved_by_gating{};  ///< what clocks would have taken while gated
     Picoseconds end_ps = 0;
     size_t op_rows() const { return actions == 0 ? 0 : by_op.size() / actions; }
     uint64_t of_action(size_t action) const;

@@ -46,11 +46,12 @@ class Accumulator {
         if (event.kind != EventKind::energy || trace_.count == 0) return;
         const Cycles from = clock_.edges_before(event.time_ps);
         const Yoctojoules energy = static_cast<uint64_t>(event.value) * prices_[event.unit];
-        auto& column =
-            trace_.components[static_cast<size_t>(info_.prices.actions[event.unit].component)].dynamic;
+        const Component component = info_.prices.actions[event.unit].component;
+        auto& column = trace_.components[static_cast<size_t>(component)].dynamic;
         std::vector<Yoctojoules>* unit =
-            detail_.units ? &trace_.units[std::min<size_t>(event.burner(), info_.units.size())].dynamic
-                          : nullptr;
+            units_have(component)
+                ? &trace_.units[std::min<size_t>(event.burner(), info_.units.size())].dynamic
+                : nullptr;
         // what lies behind the end counts at the end
         const Picoseconds start = std::min(event.time_ps, last_);
         const Picoseconds stop = std::min(clock_.edge(from + event.duration()), info_.end_ps);
@@ -83,6 +84,10 @@ class Accumulator {
     }
 
   private:
+    bool units_have(Component component) const {
+        return detail_.units && !(detail_.on_chip && component == Component::dram);
+    }
+
     /// Calls visit(bin, from, to) for every piece of [from, to) that lies in one bin.
     template <typename Visit>
     void for_each_piece(Picoseconds from, Picoseconds to, Visit visit) const {
@@ -119,7 +124,7 @@ class Accumulator {
     void add_statics() {
         for (const ComponentOn& on : states_.finish(clock_, clock_.edges_before(info_.end_ps))) {
             add(on, on, trace_.components[static_cast<size_t>(on.component)].statics);
-            if (!detail_.units) continue;
+            if (!units_have(on.component)) continue;
             const std::vector<ComponentRates> rates = unit_rates(info_.prices, info_.units, on.component);
             for (size_t u = 0; u < rates.size(); ++u) add(on, rates[u], trace_.units[u].statics);
             if (rates.empty()) add(on, on, trace_.units.back().statics);

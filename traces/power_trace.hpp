@@ -47,6 +47,8 @@ struct PowerTrace {
 /// What a power trace has beside its components.
 struct PowerDetail {
     bool units = false, ops = false;
+    bool on_chip =
+        false;  ///< units are without the energy of DRAM chips: a channel has that of its interface
 };
 /// In bins of `width_ps`, doubled while there are more than max_bins, or with units more than 6,000,000 numbers.
 PowerTrace power_trace(const RunInfo& info, const Events& events, Picoseconds width_ps,

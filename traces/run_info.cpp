@@ -248,7 +248,8 @@ RunInfo info_from(const json& in) {
     for (const json& unit : in.at("units")) {
         info.units.push_back({unit.at("name").get<std::string>(), kind_from(unit.at("class")),
                               unit.at("engine").get<int>(), unit.at("index").get<int>(),
-                              in_range<double>(unit.at("peak"), 0, 1e15, "peak")});
+                              in_range<double>(unit.at("peak"), 0, 1e15, "peak"),
+                              in_range<double>(unit.at("area_mm2"), 0, 1e9, "area_mm2")});
     }
     for (const json& op : in.at("ops")) {
         info.ops.push_back({op.at("id").get<std::string>(), op.at("type").get<std::string>(),
@@ -356,7 +357,8 @@ std::string to_json(const RunInfo& info) {
                                 {"class", static_cast<int>(unit.kind)},
                                 {"engine", unit.engine},
                                 {"index", unit.index},
-                                {"peak", unit.peak_per_cycle}});
+                                {"peak", unit.peak_per_cycle},
+                                {"area_mm2", unit.area_mm2}});
     }
     for (const RunInfo::Op& op : info.ops) {
         out["ops"].push_back({{"id", op.id},

@@ -76,7 +76,7 @@ TEST(Parameters, NamesCarryUnits) {
         const std::string leaf = row.path.substr(row.path.rfind('.') + 1);
         const std::pair<const char*, const char*> endings[] = {{"byte/cycle", "bytes_per_cycle"},
                                                                {"byte", "_bytes"},
-                                                               {"MHz", "_mhz"},
+                                                               {"MHz", "mhz"},
                                                                {"MT/s", "_mtps"},
                                                                {"nm", "_nm"}};
         for (const auto& [unit, ending] : endings) {

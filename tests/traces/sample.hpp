@@ -108,6 +108,7 @@ inline Sample sample_run() {
                   {"e0_dma0", UnitKind::dma, 0, 0},
                   {"ddr0", UnitKind::ddr, -1, 0},
                   {"device", UnitKind::device, -1, 0}};
+    for (size_t u = 0; u < 3; ++u) info.units[u].area_mm2 = 1 + 0.5 * static_cast<double>(u);
     info.ops = {{"load", "transfer", 0, 0}, {"matmul, big", "gemm", 2000, 1e6}};
     info.statements = {{"", "a.nem", 1, 1, {}, ""},
                        {"t load", "a.nem", 3, 5, {"i", "j"}, "layer 1"},
