@@ -67,6 +67,18 @@ class Search {
     }
 
     std::vector<Tiling> run() {
+        if (!searched()) refuse();
+        leave_hopeless(best_);
+        if (request_.more) {
+            add_deeper();
+            add_alone();
+            if (request_.smaller != nullptr) add_of_smaller();
+        }
+        return std::move(best_);
+    }
+
+    /// Fills the lists; false: nothing fits.
+    bool searched() {
         for (size_t a = 0; a < tiling_.tile.size(); ++a) {
             const Axis& axis = request_.op.axes[a];
             tiling_.tile[a] = fixed_.tile[a] != 0 ? fixed_.tile[a] : axis.extent;
@@ -81,13 +93,7 @@ class Search {
             }
         }
         choose_sums(0);
-        if (best_.empty()) refuse();
-        leave_hopeless(best_);
-        if (request_.more) {
-            add_deeper();
-            add_alone();
-        }
-        return std::move(best_);
+        return !best_.empty();
     }
 
     /// A tiling, and those that differ from it in one thing: iterations in flight, or tiles one or two sizes larger or
@@ -350,6 +356,27 @@ class Search {
             tiling_ = std::move(of);
             if (std::none_of(best_.begin(), best_.end(), [&](const Tiling& known) { return same(known); }))
                 best_.push_back(std::move(tiling_));
+        }
+    }
+
+    /// A device with less of something chooses what spares it: the more so where closed forms are wrong about its price here.
+    void add_of_smaller() {
+        for (const Target& smaller : *request_.smaller) {
+            TilingRequest request{request_.graph, request_.op, smaller, request_.homes, request_.strides};
+            request.arena_bytes =
+                std::min(request_.arena_bytes, smaller.l1_bytes / 2 / tile_align * tile_align);
+            request.spare_bytes = smaller.l2_bytes < request_.target.l2_bytes ? 0 : request_.spare_bytes;
+            request.first = request_.first;
+            request.wish = request_.wish;
+            request.keep = request_.keep;
+            Search search(request);
+            search.searched();
+            for (Tiling& of : search.best_) {
+                tiling_ = std::move(of);
+                const auto known = [&](const Tiling& other) { return other.same_mapping(tiling_); };
+                if (std::none_of(best_.begin(), best_.end(), known) && evaluate(request_, tiling_))
+                    best_.push_back(tiling_);
+            }
         }
     }
 

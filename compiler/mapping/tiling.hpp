@@ -109,9 +109,11 @@ struct TilingRequest {
     const MappingWish* wish = nullptr;          ///< what the user fixes
     std::vector<Tiling>* considered = nullptr;  ///< gets every tiling that fits
     size_t keep = 1;                            ///< how many the search returns
-    bool more =
-        false;  ///< behind them, those that closed forms may underrate: deeper ones, those on one engine
-    Searches* searches = nullptr;  ///< where what was found is found again
+    /// After them, those that closed forms may underrate: deeper ones, those on one engine, those that are the fastest
+    /// on one of `smaller`.
+    bool more = false;
+    const std::vector<Target>* smaller = nullptr;  ///< devices with less of something
+    Searches* searches = nullptr;                  ///< where what was found is found again
 };
 
 constexpr uint64_t small_align = 64;  ///< of what is shorter than a few bursts

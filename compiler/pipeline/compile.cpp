@@ -27,17 +27,17 @@ class Compilation {
         graph::Graph graph = network->graph;
         const bool has_weights = network->absent.empty();
         const int effort = request_.options.text("effort")[0] - '0';
-        const compiler::Guide guide = for_effort(guide_of_user(), effort);
+        const compiler::Guide guide = for_effort(guide_of_user(), target_, effort);
         guide.wishes.mark_alone(graph);
         const auto backend = values::make_fast_backend();
         passes::Options options = pass_options(*backend, request_, target_, network->precision);
         add_device(options);
         passes::run_passes(graph, options, passes::Stage::schedule, after_pass(request_));
         Division division = best_division(graph, target_, guide);
-        tell(division);
         Compiled result{lower_with_effort(division.cut.graph, division.target, division.guide, effort,
                                           request_.simulate, std::move(division.cut.lowered)),
                         network->precision, network->absent};
+        tell(division, result.lowered.plan);
         if (has_weights)
             request_.values ? compiler::add_weights(result.lowered)
                             : compiler::promise_weights(result.lowered);
@@ -50,7 +50,7 @@ class Compilation {
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.emitted.module.program.mutable_device()->set_path(target_.platform.name());
         state_estimates(result, target_);
-        write_artefacts(result, *network);
+        write_artefacts(result, *network, division.target);
         return result;
     }
 
@@ -69,18 +69,31 @@ class Compilation {
         };
     }
 
-    void tell(const Division& division) const {
+    /// Of a device that its own shape keeps from using what it has.
+    void tell(const Division& division, const compiler::Plan& plan) const {
         const size_t works = division.target.engines.size(), all = target_.engines.size();
-        if (works < all)
-            notes_.info({origin_, 0, 0},
-                        fmt::format("{} of {} engines work: staging for all of them would leave {} of the {} "
-                                    "bytes of L2 for tensors. Fix: give the device more L2, or less L1.",
-                                    works, all, division.left_to_tensors, target_.l2_bytes));
+        const uint64_t l1 = division.target.l1_bytes;
+        if (works < all || l1 < target_.l1_bytes) {
+            const std::string used =
+                l1 == target_.l1_bytes
+                    ? fmt::format("{} of {} engines work", works, all)
+                    : fmt::format("{} of {} engines work, with {} of the {} bytes of an L1", works, all, l1,
+                                  target_.l1_bytes);
+            notes_.info(
+                {origin_, 0, 0},
+                fmt::format("{}: staging for all of the device would leave {} of the {} bytes of L2 for "
+                            "tensors. Fix: give the device more L2, or less L1.",
+                            used, division.left_to_tensors, target_.l2_bytes));
+        } else if (2 * plan.arena_bytes * works > target_.l2_bytes / 2 && crowds_out(plan, target_)) {
+            notes_.info({origin_, 0, 0}, fmt::format("{}. Fix: give the device more L2, or less L1.",
+                                                     division_text(plan, target_)));
+        }
     }
 
-    void write_artefacts(const Compiled& result, const Typed& network) const {
+    /// `target`: the part of the device that is used.
+    void write_artefacts(const Compiled& result, const Typed& network, const compiler::Target& target) const {
         if (network.measured) report_accuracy(*network.measured, request_, result.lowered, result.precision);
-        explain(result);
+        explain(result, target);
         if (const std::string& path = request_.options.text("write-mapping"); !path.empty())
             write_mapping(result.lowered, path);
         if (const std::string& path = request_.options.text("memory-map"); !path.empty())
@@ -109,10 +122,12 @@ class Compilation {
         return static_cast<uint64_t>(inferences);
     }
 
-    void explain(const Compiled& result) const {
+    void explain(const Compiled& result, const compiler::Target& target) const {
         const std::string& wanted = request_.options.text("explain-mapping");
         if (wanted.empty()) return;
-        std::fputs(mapping_text(result, wanted == "all" ? std::string_view() : wanted).c_str(), stderr);
+        std::string text = mapping_text(result, wanted == "all" ? std::string_view() : wanted);
+        if (wanted == "all") text += division_text(result.lowered.plan, target) + "\n";
+        std::fputs(text.c_str(), stderr);
     }
 
     const compiler::LoadRequest& request_;

@@ -1,70 +1,156 @@
 #include "compiler/pipeline/division.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "compiler/pipeline/compile.hpp"
+#include "compiler/target/smaller.hpp"
 
 namespace kpu::pipeline {
 namespace {
 
-/// A tensor between operations lives in DRAM that L2 would hold if nothing else were there.
-bool crowds_out(const compiler::Plan& plan, const compiler::Target& target) {
-    const std::vector<compiler::Storage>& storages = plan.memory.storages;
-    return std::any_of(storages.begin(), storages.end(), [&](const compiler::Storage& of) {
-        return !of.input && !of.output && !of.constant && of.first <= of.last &&
-               of.home == compiler::Home::ddr && of.bytes < target.l2_bytes;
-    });
+/// What tensors between operations move to and from DRAM that L2 would hold if nothing else were there.
+struct CrowdedOut {
+    uint64_t bytes = 0, traffic = 0;
+};
+CrowdedOut crowded_out(const compiler::Plan& plan, const compiler::Target& target) {
+    CrowdedOut sum;
+    for (const compiler::Storage& of : plan.memory.storages) {
+        const bool between = !of.input && !of.output && !of.constant && of.first <= of.last;
+        if (!between || of.home != compiler::Home::ddr || of.bytes >= target.l2_bytes) continue;
+        sum.bytes += of.bytes;
+        sum.traffic += of.traffic;
+    }
+    return sum;
 }
 
-/// On the first so many engines.
-Division divided(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide,
-                 size_t engines) {
-    compiler::Target fewer = target;
-    fewer.engines.erase(fewer.engines.begin() + static_cast<std::ptrdiff_t>(engines), fewer.engines.end());
-    if (engines < target.engines.size()) guide.searches = std::make_shared<compiler::Searches>();
-    InBestStrips cut = in_best_strips(graph, fewer, guide);
-    return {std::move(fewer), std::move(guide), std::move(cut), 0};
-}
+/// A part of the device: its first engines, and `1 / l1_parts` of their L1.
+struct Part {
+    size_t engines = 1;
+    uint64_t l1_parts = 1;
+};
 
-const compiler::Lowered& program_of(Division& of) {
-    if (!of.cut.lowered)
-        of.cut.lowered.emplace(compiler::lower(compiler::plan(of.cut.graph, of.target, of.guide), of.target));
-    return *of.cut.lowered;
-}
+class Divisions {
+  public:
+    Divisions(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide)
+        : graph_(graph), target_(target), guide_(guide), all_{target.engines.size(), 1} {}
 
-double cycles_of(Division& of) {
-    return estimate_of(program_of(of), of.target, estimate::Detail::times).cycles;
-}
+    Division best() {
+        best_.emplace(of(all_));
+        if (!guide_.wishes.empty()) return *std::move(best_);
+        const CrowdedOut out = crowded_out(program_of(*best_).plan, target_);
+        if (out.bytes == 0) return *std::move(best_);
+        cycles_ = cycles_of(*best_);
+        left_ = compiler::room_of_tensors(best_->cut.graph, target_).l2;
+        size_t engines = all_.engines;
+        for (const size_t fewer : fewer_than(all_.engines))
+            if (consider({fewer, 1})) engines = fewer;
+        // what DRAM has to do with those tensors is the most that a smaller L1 can gain
+        if (static_cast<double>(out.traffic) < least_gain * cycles_ * target_.ddr_bytes_per_cycle)
+            return *std::move(best_);
+        for (const uint64_t parts : {2, 4}) consider({all_.engines, parts});
+        if (engines < all_.engines)
+            for (const uint64_t parts : {2, 4}) consider({engines, parts});
+        return *std::move(best_);
+    }
 
-/// Halves down to eight, then each count: a plan takes about as long as the compilation of it.
-std::vector<size_t> fewer_than(size_t engines) {
-    std::vector<size_t> counts;
-    while (engines > 1)
-        counts.push_back(engines = engines > 8 ? std::max<size_t>(engines / 2, 8) : engines - 1);
-    return counts;
-}
+  private:
+    static constexpr double least_gain = 0.03;  ///< of the cycles, to make more plans for it
+
+    Division of(const Part& part) const {
+        Division smaller = uncut(part);
+        smaller.cut = in_best_strips(graph_, smaller.target, smaller.guide);
+        return smaller;
+    }
+
+    /// With the strips of the best so far: one plan tells whether those for this part are worth a search.
+    Division uncut(const Part& part) const {
+        compiler::Target smaller = target_;
+        compiler::Guide guide = guide_;
+        smaller.engines.erase(smaller.engines.begin() + static_cast<std::ptrdiff_t>(part.engines),
+                              smaller.engines.end());
+        smaller.l1_bytes = target_.l1_bytes / part.l1_parts / compiler::tile_align * compiler::tile_align;
+        if (part.engines < all_.engines || part.l1_parts > 1) {
+            guide.searches = std::make_shared<compiler::Searches>();
+            if (guide.smaller)
+                guide.smaller =
+                    std::make_shared<const std::vector<compiler::Target>>(compiler::smaller_devices(smaller));
+        }
+        return {std::move(smaller), std::move(guide), {best_ ? best_->cut.graph : graph_, std::nullopt}, 0};
+    }
+
+    /// Whether it is the best so far.
+    bool consider(const Part& part) {
+        try {
+            if (part.l1_parts > 1) {
+                Division trial = uncut(part);
+                if (cycles_of(trial) >= cycles_) return false;
+            }
+            Division smaller = of(part);
+            const double cycles = cycles_of(smaller);
+            if (cycles >= cycles_) return false;
+            cycles_ = cycles;
+            smaller.left_to_tensors = left_;
+            best_.emplace(std::move(smaller));
+            return true;
+        } catch (const UserError&) {  // an operation does not fit into a part of L1
+            return false;
+        }
+    }
+
+    static const compiler::Lowered& program_of(Division& of) {
+        if (!of.cut.lowered)
+            of.cut.lowered.emplace(
+                compiler::lower(compiler::plan(of.cut.graph, of.target, of.guide), of.target));
+        return *of.cut.lowered;
+    }
+
+    static double cycles_of(Division& of) {
+        return estimate_of(program_of(of), of.target, estimate::Detail::times).cycles;
+    }
+
+    /// Halves down to eight, then each count: a plan takes about as long as the compilation of it.
+    static std::vector<size_t> fewer_than(size_t engines) {
+        std::vector<size_t> counts;
+        while (engines > 1)
+            counts.push_back(engines = engines > 8 ? std::max<size_t>(engines / 2, 8) : engines - 1);
+        return counts;
+    }
+
+    const graph::Graph& graph_;
+    const compiler::Target& target_;
+    const compiler::Guide& guide_;
+    const Part all_;
+    std::optional<Division> best_;
+    double cycles_ = 0;  ///< of the best
+    uint64_t left_ = 0;
+};
 
 }  // namespace
 
 Division best_division(const graph::Graph& graph, const compiler::Target& target,
                        const compiler::Guide& guide) {
-    std::optional<Division> best(divided(graph, target, guide, target.engines.size()));
-    if (target.engines.size() == 1 || !guide.wishes.empty()) return *std::move(best);
-    if (!crowds_out(program_of(*best).plan, target)) return *std::move(best);
-    const uint64_t left = compiler::room_of_tensors(best->cut.graph, target).l2;
-    double least = cycles_of(*best);
-    for (const size_t engines : fewer_than(target.engines.size())) {
-        Division fewer = divided(graph, target, guide, engines);
-        const double cycles = cycles_of(fewer);
-        if (cycles >= least) continue;
-        least = cycles;
-        fewer.left_to_tensors = left;
-        best.emplace(std::move(fewer));
-    }
-    return *std::move(best);
+    return Divisions(graph, target, guide).best();
+}
+
+bool crowds_out(const compiler::Plan& plan, const compiler::Target& target) {
+    return crowded_out(plan, target).bytes > 0;
+}
+
+std::string division_text(const compiler::Plan& plan, const compiler::Target& target) {
+    const CrowdedOut out = crowded_out(plan, target);
+    const uint64_t staging = 2 * plan.arena_bytes * target.engines.size();
+    std::string text = fmt::format(
+        "L2, {} bytes: {} of staging for {} engine{}, {} of constants that units read, {} of tensors",
+        target.l2_bytes, staging, target.engines.size(), target.engines.size() == 1 ? "" : "s",
+        plan.table.bytes, plan.resident_bytes);
+    if (out.bytes > 0)
+        text += fmt::format("; {} of tensors live in DRAM that would fit without the rest", out.bytes);
+    return text;
 }
 
 }  // namespace kpu::pipeline

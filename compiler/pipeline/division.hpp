@@ -1,20 +1,27 @@
 #pragma once
-// How many engines share L2. Each has staging in L2, as large as its L1: where that drives tensors to DRAM, fewer engines
-// may be faster.
+// How L2 is divided between staging and tensors: each engine that works has staging in L2, as large as what it uses of its L1.
+// Where that drives tensors to DRAM, fewer engines, or tiles of a smaller L1, may be faster.
 #include "compiler/pipeline/best_strips.hpp"
 
 namespace kpu::pipeline {
 
 struct Division {
-    compiler::Target target;       ///< the device, with the engines that work
-    compiler::Guide guide;         ///< with what was searched for it
-    InBestStrips cut;              ///< the graph, and its program if one was made
-    uint64_t left_to_tensors = 0;  ///< bytes of L2 that all engines would leave, if not all of them work
+    compiler::Target target;  ///< the device, with the engines that work and what they use of L1
+    compiler::Guide guide;    ///< with what was searched for it
+    InBestStrips cut;         ///< the graph, and its program if one was made
+    uint64_t left_to_tensors =
+        0;  ///< bytes of L2 that the whole device would leave, if not all of it is used
 };
 
-/// All engines; where tensors that L2 could hold live in DRAM, also fewer (each count below eight, halves above): those
-/// whose program takes the least by the estimate. A mapping that is wished is one for all.
+/// All engines and their whole L1; where tensors that L2 could hold live in DRAM, and their traffic matters, also fewer engines
+/// (each count below eight, halves above) and halves and quarters of L1: those whose program takes the least by the estimate.
+/// A mapping that is wished is one for the whole device.
 Division best_division(const graph::Graph& graph, const compiler::Target& target,
                        const compiler::Guide& guide);
+
+/// Tensors between operations live in DRAM that L2 would hold if nothing else were there.
+bool crowds_out(const compiler::Plan& plan, const compiler::Target& target);
+/// One line: what of L2 is staging, what else it holds, how many bytes of tensors live in DRAM.
+std::string division_text(const compiler::Plan& plan, const compiler::Target& target);
 
 }  // namespace kpu::pipeline

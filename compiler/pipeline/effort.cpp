@@ -10,6 +10,7 @@
 #include "base/diagnostics.hpp"
 #include "base/parallel.hpp"
 #include "compiler/pipeline/compile.hpp"
+#include "compiler/target/smaller.hpp"
 
 namespace kpu::pipeline {
 namespace {
@@ -22,7 +23,7 @@ constexpr size_t least_compared = 8, most_compared = 16, compared_statements = 1
 constexpr size_t most_programs = 4;  ///< in memory at once
 /// Of so few operations, which execute so many tasks in all trials, also mappings behind the best are compared, and all are
 /// simulated in a moment.
-constexpr size_t few_operations = 4, compared_of_few = 48;
+constexpr size_t few_operations = 4, compared_of_few = 256;
 constexpr uint64_t simulated_tasks = 1 << 16;
 constexpr double near_least = 1.03;  ///< of its bounds: what comes so near to them stays as it is
 
@@ -208,14 +209,16 @@ Lowered searched(Lowered first, const compiler::Target& target, const compiler::
 
 }  // namespace
 
-compiler::Guide for_effort(compiler::Guide guide, int effort) {
-    if (effort > 1) guide.keep = most_compared, guide.more_up_to = few_operations;
+compiler::Guide for_effort(compiler::Guide guide, const compiler::Target& target, int effort) {
+    if (effort == 1) return guide;
+    guide.keep = most_compared, guide.more_up_to = few_operations;
+    guide.smaller = std::make_shared<const std::vector<compiler::Target>>(compiler::smaller_devices(target));
     return guide;
 }
 
 Lowered lower_with_effort(const graph::Graph& graph, const compiler::Target& target, compiler::Guide guide,
                           int effort, const compiler::Simulate& simulate, std::optional<Lowered> first) {
-    guide = for_effort(std::move(guide), effort);
+    guide = for_effort(std::move(guide), target, effort);
     const uint64_t inferences = std::exchange(guide.inferences, 1);  // tiles are those of one
     if (!first || inferences > 1)
         first.emplace(compiler::lower(compiler::plan(graph, target, guide), target));

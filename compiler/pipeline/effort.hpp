@@ -8,7 +8,7 @@
 namespace kpu::pipeline {
 
 /// The guide with as many alternatives as this effort compares: who searches with it before finds what it will ask.
-compiler::Guide for_effort(compiler::Guide guide, int effort);
+compiler::Guide for_effort(compiler::Guide guide, const compiler::Target& target, int effort);
 
 /// 1: closed forms choose. 2: the best few of them are compared by schedules of the program's tasks (compiler/estimate).
 /// 3: those, and what 2 has chosen, are compared by simulations, so what comes out is not slower than that of 2. Throws

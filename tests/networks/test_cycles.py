@@ -5,6 +5,7 @@ usage: test_cycles.py KPUSIM [--part I/N] [unittest arguments]
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -89,6 +90,27 @@ class Cycles(unittest.TestCase):
         for network in ("resnet50", "bert_base"):
             with self.subTest(network):
                 self.assert_busy(stats(network, ("core128-hbm2",), BF16_BY_EIGHT), 16384, 0.65)
+
+    def test_more_engines_are_no_slower(self) -> None:
+        """Staging for four engines would drive tensors out of L2: fewer work, or on less of their L1."""
+        device = ["swkpu-v1"]
+        for setting in ("array.rows=32", "array.cols=32", "vector.lanes=32"):
+            device += ["--set", f"engine.{setting}"]
+        device += ["--set", "ddr.channels=1", "--set", "l2.size_bytes=1048576"]
+        cycles = [
+            stats("mobilenet_v2", (*device, "--set", f"engine.count={engines}"), INT8)["cycles.total"]
+            for engines in (1, 2, 4, 8)
+        ]
+        for fewer, more in itertools.pairwise(cycles):
+            self.assertLessEqual(more, 1.01 * fewer)
+
+    def test_a_larger_l1_is_no_slower(self) -> None:
+        """Its staging would fill L2."""
+        cycles = [
+            stats("resnet18", ("npm_pro", "--set", f"engine.l1.size_bytes={size}"), INT8)["cycles.total"]
+            for size in (1 << 20, 1 << 21)
+        ]
+        self.assertLessEqual(cycles[1], 1.01 * cycles[0])
 
     def test_small_array(self) -> None:
         """128 MACs a cycle: Vela's figure for Ethos-U55-128."""
