@@ -82,6 +82,22 @@ def test_what_follows_from_axes(tmp_path: Path) -> None:
     assert [design.values["engine.array.rows"] for design in designs_of(spec, Space(spec))] == [16]
 
 
+def test_operating_points(tmp_path: Path) -> None:
+    """A pair of voltage and frequency is a value of an axis: time by the frequency, energy by the voltage."""
+    (tmp_path / "dvfs.textproto").write_text("""name: "dvfs" extends: "edge16" clock {
+        point { name: "eco" mhz: 200 vdd: 0.6 } point { name: "turbo" mhz: 400 vdd: 1.0 } }""")
+    results = kpusim.sweep(
+        folder=tmp_path / "out", programs=[GEMM], platforms=[tmp_path / "dvfs.textproto"],
+        axes={"clock.core_point": ["eco", "turbo", "none"]},
+    )  # fmt: skip
+    eco, turbo, plain = results.rows
+    assert turbo["time.total_us"] == plain["time.total_us"] < eco["time.total_us"]
+    for component in ("l1", "l2", "noc"):  # 0.8 V without a point
+        name, static = f"energy.by_component.{component}_uj", f"energy.static.{component}_uj"
+        dynamic = [float(row[name]) - float(row[static]) for row in (eco, turbo, plain)]
+        assert dynamic[:2] == pytest.approx([dynamic[2] * 0.5625, dynamic[2] * 1.5625])
+
+
 def test_parameters_options_and_failures(tmp_path: Path, relu_with_parameter: Path) -> None:
     """Parameters of programs are axes; a point that fails is a row with its error, and others go on."""
     results = kpusim.sweep(
