@@ -53,8 +53,12 @@ void Order::find(const Span& span, bool write, std::vector<Task>& found) const {
     const auto middle = static_cast<std::ptrdiff_t>(found.size());
     for (const Access& access : known->second) {
         if (!write && !access.write) continue;
-        if (meets(access, span)) found.push_back(access.task);
+        if (!meets(access, span)) continue;
+        found.push_back(access.task);
+        found.insert(found.end(), access.more.begin(), access.more.end());
     }
+    if (!std::is_sorted(found.begin() + middle, found.end(), is_earlier))
+        std::sort(found.begin() + middle, found.end(), is_earlier);
     std::inplace_merge(found.begin(), found.begin() + middle, found.end(), is_earlier);
 }
 
@@ -89,7 +93,14 @@ void Order::start(const Task& task, NumberSet complete) {
 
 void Order::touch(const Task& task, const Span& span, bool write) {
     std::vector<Access>& known = accesses_[span.buffer];
-    if (write) forget_covered(span, known);
+    if (write) {
+        forget_covered(span, known);
+    } else {
+        const auto same = std::find_if(known.begin(), known.end(), [&](const Access& access) {
+            return !access.write && same_place(access, span);
+        });
+        if (same != known.end()) return same->more.push_back(task);
+    }
     int64_t box = -1;
     if (span.frame != 0 && free_.empty()) {
         box = static_cast<int64_t>(boxes_.size());
@@ -99,7 +110,67 @@ void Order::touch(const Task& task, const Span& span, bool write) {
         free_.pop_back();
         boxes_[static_cast<size_t>(box)] = span;
     }
-    known.push_back({span.lo, span.hi, box, write, task});
+    known.push_back({span.lo, span.hi, box, write, task, {}});
+    if (write && span.frame != 0 && !span.dense && span.bytes > 0) cover(task, span, known);
+}
+
+/// Each byte of the box around the tiles was written by a task that has waited for all who touched it before the first of them.
+/// So whoever meets one of those meets a tile, and waits for its task.
+void Order::cover(const Task& task, const Span& span, std::vector<Access>& known) {
+    constexpr size_t most = 8;  // tensors at once
+    auto found = std::find_if(covers_.begin(), covers_.end(), [&](const Cover& of) {
+        return of.buffer == span.buffer && of.frame == span.frame;
+    });
+    std::vector<int64_t> place(span.first.begin(), span.first.end());
+    bool joins = found != covers_.end();
+    for (size_t d = 0; joins && d < span.first.rank; ++d)
+        joins = span.first[d] % found->size[d] == 0 && span.count[d] <= found->size[d];
+    if (joins) joins = found->places.insert(place).second;
+    if (!joins) {
+        if (found != covers_.end()) covers_.erase(found);
+        for (size_t d = 0; d < span.first.rank; ++d)
+            if (span.first[d] % span.count[d] != 0) return;
+        if (covers_.size() == most) covers_.pop_front();
+        covers_.push_back({span.buffer,
+                           span.frame,
+                           task,
+                           span.count,
+                           {place},
+                           span.first,
+                           span.first,
+                           span.lo,
+                           span.hi,
+                           0});
+        found = std::prev(covers_.end());
+    }
+    Cover& of = *found;
+    int64_t elements = 1, all = 1;
+    for (size_t d = 0; d < span.first.rank; ++d) {
+        of.first[d] = std::min(of.first[d], span.first[d]);
+        of.end[d] = std::max(of.end[d], span.first[d] + span.count[d]);
+        elements *= span.count[d];
+        all *= of.end[d] - of.first[d];
+    }
+    of.lo = std::min(of.lo, span.lo), of.hi = std::max(of.hi, span.hi);
+    of.bytes += span.bytes;
+    if (of.bytes != of.hi - of.lo || of.bytes * elements != all * span.bytes) return;
+    const auto forgotten = [&](const Access& access) {
+        const Task& last = access.more.empty() ? access.task : access.more.back();
+        if (access.lo < of.lo || access.hi > of.hi || !is_earlier(last, of.begin)) return false;
+        if (access.box >= 0) free_.push_back(access.box);
+        return true;
+    };
+    known.erase(std::remove_if(known.begin(), known.end(), forgotten), known.end());
+}
+
+/// The bytes are the same, so whoever meets one of them meets the other.
+bool Order::same_place(const Access& access, const Span& span) const {
+    if (access.lo != span.lo || access.hi != span.hi) return false;
+    if (access.box < 0) return span.dense;
+    const Span& box = boxes_[static_cast<size_t>(access.box)];
+    if (box.dense && span.dense) return true;
+    return box.frame == span.frame && box.first == span.first && box.count == span.count &&
+           box.size == span.size && box.step == span.step;
 }
 
 /// Whoever writes has waited for all that it covers, so whoever waits for it waits for them too.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <map>
 #include <set>
 #include <vector>
@@ -22,6 +23,7 @@ struct Span {
     Dims first, count;  ///< the box, in elements of each dimension
     /// What repeats in it: `size` elements every `step` along each dimension; step 0: all elements.
     Dims size{}, step{};
+    int64_t bytes = 0;  ///< of the box, if none of its elements is left out; 0: not known
 };
 
 /// Which earlier tasks a task must wait for, as if all tasks ran in the order in which they are told. What later
@@ -48,20 +50,33 @@ class Order {
         int64_t box = -1;        ///< in boxes_; -1: bytes only
         bool write = false;
         builder::Task task;
+        std::vector<builder::Task> more;  ///< that read the same: a constant is read by thousands
     };
     bool meets(const Access& access, const Span& span) const;
     void find(const Span& span, bool write, std::vector<builder::Task>& found) const;
     void touch(const builder::Task& task, const Span& span, bool write);
+    bool same_place(const Access& access, const Span& span) const;
     void forget_covered(const Span& span, std::vector<Access>& known);
+    /// The tiles of a tensor that were written since `begin`, side by side: together they may cover what none of them does.
+    struct Cover {
+        uint32_t buffer = 0, frame = 0;
+        builder::Task begin;
+        Dims size;                              ///< of the first tile: others lie on its grid
+        std::set<std::vector<int64_t>> places;  ///< first elements
+        Dims first, end;                        ///< of the box around them
+        int64_t lo = 0, hi = 0, bytes = 0;      ///< around them; in them
+    };
+    void cover(const builder::Task& task, const Span& span, std::vector<Access>& known);
     std::vector<builder::Task> last_of(const std::vector<builder::Task>& in_order, NumberSet& known) const;
     void start(const builder::Task& task, NumberSet complete);
     uint32_t number(const builder::Task& task) const { return number_[task.statement()]; }
 
-    /// By buffer, in the order of the text; those that later tasks may have to wait for.
+    /// By buffer, in the order of their first tasks; those that later tasks may have to wait for.
     std::map<uint32_t, std::vector<Access>> accesses_;
     std::vector<Span> boxes_;    ///< of accesses to windows of tensors: large, so they stay where they are
     std::vector<int64_t> free_;  ///< of boxes_
     std::set<uint32_t> written_once_;  ///< buffers
+    std::deque<Cover> covers_;         ///< of the tensors that are being written, the latest last
     /// By statement: which of the tasks it is. Their own numbers have no gaps, so that sets of all that is long complete
     /// take nothing.
     std::vector<uint32_t> number_;

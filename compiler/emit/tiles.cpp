@@ -192,7 +192,10 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     span.lo = base_of(storage) + first * width;
     span.hi = base_of(storage) + (last + 1) * width;
     span.dense = last + 1 - first == elements;
-    for (size_t d = 0; d < tile.first.rank; ++d) span.dense = span.dense && tile.step[d] <= tile.shape[d];
+    bool whole_box = bit_width(of.elem) >= 8;
+    for (size_t d = 0; d < tile.first.rank; ++d) whole_box = whole_box && tile.step[d] <= tile.shape[d];
+    span.dense = span.dense && whole_box;
+    if (whole_box) span.bytes = elements * width;
     return {out_.program.region("", buffer, start, type_of), span};
 }
 
