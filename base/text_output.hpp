@@ -36,6 +36,7 @@ class Output {
     }
     /// Everything is written under the final name after this. Throws UserError.
     void finish();
+    const std::string& path() const { return path_; }  ///< as it was given; empty of a string
 
   private:
     Output() = default;

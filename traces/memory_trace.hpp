@@ -23,4 +23,13 @@ namespace kpu::traces {
 /// Throws UserError when the recording has no access records.
 void write_memory_trace_csv(const RunInfo& info, const Events& events, Output& output);
 
+/// The same requests, of DRAM only, for simulators of DRAM; `kpusim dram` reads them too:
+///   stl        DRAMSys: `CYCLE: (BYTES) read|write 0xADDRESS`, a line for each request. CYCLE counts core cycles, whose
+///              clock stands in a comment above: `# clock_mhz: 1000`
+///   rstl       the same, CYCLE counts from the line before
+///   ramulator  Ramulator 2: `LD|ST 0xADDRESS`, a line for each burst of the platform's DRAM, without times
+enum class DramTraceForm : uint8_t { stl, rstl, ramulator };
+/// Throws as write_memory_trace_csv.
+void write_dram_trace(const RunInfo& info, const Events& events, DramTraceForm form, Output& output);
+
 }  // namespace kpu::traces

@@ -24,7 +24,7 @@ uint32_t log2_of(uint64_t value) {
     return bits;
 }
 
-struct Entry {
+struct Given {
     Field field;
     std::optional<uint32_t> width;
 };
@@ -33,7 +33,7 @@ struct Entry {
     throw UserError(fmt::format("address mapping `{}`: {}. Fix: {}.", order, why, fix));
 }
 
-Entry parse_entry(std::string_view order, std::string_view text) {
+Given parse_entry(std::string_view order, std::string_view text) {
     const size_t colon = std::min(text.find(':'), text.size());
     const std::string_view name = text.substr(0, colon);
     const auto* found = std::find(std::begin(field_names), std::end(field_names), name);
@@ -42,7 +42,7 @@ Entry parse_entry(std::string_view order, std::string_view text) {
              fmt::format("did you mean `{}`? Fields are col, bg, ba, ra and row, lowest bits first, as in {}",
                          nearest_name(name, {std::begin(field_names), std::end(field_names)}), example));
     }
-    Entry entry{static_cast<Field>(found - std::begin(field_names)), std::nullopt};
+    Given entry{static_cast<Field>(found - std::begin(field_names)), std::nullopt};
     if (colon < text.size()) {
         uint32_t width = 0;
         const std::string_view digits = text.substr(colon + 1);
@@ -56,8 +56,8 @@ Entry parse_entry(std::string_view order, std::string_view text) {
     return entry;
 }
 
-std::vector<Entry> parse(std::string_view order) {
-    std::vector<Entry> entries;
+std::vector<Given> parse(std::string_view order) {
+    std::vector<Given> entries;
     for (size_t from = 0; from < order.size();) {
         const size_t to = std::min(order.find_first_of(" ,", from), order.size());
         if (to > from) entries.push_back(parse_entry(order, order.substr(from, to - from)));
@@ -68,12 +68,12 @@ std::vector<Entry> parse(std::string_view order) {
 }
 
 /// Gives each entry its width; the widths of a field must add up to its bits.
-void resolve(std::string_view order, std::vector<Entry>& entries,
+void resolve(std::string_view order, std::vector<Given>& entries,
              const std::array<uint32_t, field_count>& bits) {
     for (uint32_t f = 0; f < field_count; ++f) {
         uint32_t taken = 0;
-        Entry* open = nullptr;
-        for (Entry& entry : entries) {
+        Given* open = nullptr;
+        for (Given& entry : entries) {
             if (entry.field != f) continue;
             if (entry.width) {
                 taken += *entry.width;
@@ -104,21 +104,35 @@ AddressMap::AddressMap(std::string_view order, const Geometry& geometry)
     const std::array<uint32_t, field_count> bits{log2_of(geometry.row_bytes / geometry.burst_bytes),
                                                  log2_of(geometry.groups), log2_of(geometry.banks_per_group),
                                                  log2_of(geometry.ranks), log2_of(geometry.rows)};
-    std::vector<Entry> entries = parse(order);
+    std::vector<Given> entries = parse(order);
     resolve(order, entries, bits);
     // where the next bits of each field go: bank = rank, group, bank in group
     std::array<uint32_t, field_count> next{0, bits[bank], 0, bits[bank] + bits[group], 0};
     uint32_t from = 0;
-    for (const Entry& entry : entries) {
+    for (const Given& entry : entries) {
         if (*entry.width == 0) continue;
         const Piece piece{from, next[entry.field], (uint64_t{1} << *entry.width) - 1};
         if (entry.field == row) row_pieces_[row_count_++] = piece;
         if (entry.field == group || entry.field == bank || entry.field == rank)
             bank_pieces_[bank_count_++] = piece;
+        entries_.push_back({static_cast<uint8_t>(entry.field), *entry.width});
         next[entry.field] += *entry.width;
         from += *entry.width;
         text_ += fmt::format("{}{}:{}", text_.empty() ? "" : " ", field_names[entry.field], *entry.width);
     }
+}
+
+uint64_t AddressMap::address(const Fields& fields) const {
+    std::array<uint64_t, field_count> left{fields.column, fields.group, fields.bank, fields.rank, fields.row};
+    uint64_t number = 0;
+    uint32_t to = 0;
+    for (const Entry& entry : entries_) {
+        uint64_t& value = left[entry.field];
+        number |= (value & ((uint64_t{1} << entry.width) - 1)) << to;
+        value >>= entry.width;
+        to += entry.width;
+    }
+    return number << burst_bits_;
 }
 
 }  // namespace kpu::dram

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kpu::dram {
 
@@ -45,6 +46,12 @@ class AddressMap {
         for (uint32_t i = 1; i < row_count_; ++i) result.row |= row_pieces_[i].of(number);
         return result;
     }
+    /// Where a burst lies, by the fields of an address; `column` counts the bursts of a row.
+    struct Fields {
+        uint64_t rank = 0, group = 0, bank = 0, row = 0, column = 0;
+    };
+    /// The address that has these fields: place() undone. What exceeds a field is cut off.
+    uint64_t address(const Fields& fields) const;
     /// Number of a burst: address / burst_bytes.
     uint64_t burst_of(uint64_t address) const { return address >> burst_bits_; }
     /// The entries with their widths, lowest first: "bg:2 col:7 ba:2 row:16".
@@ -61,6 +68,11 @@ class AddressMap {
     uint32_t burst_bits_;
     uint32_t bank_count_ = 0, row_count_ = 0;
     std::array<Piece, max_pieces> bank_pieces_{}, row_pieces_{};
+    struct Entry {
+        uint8_t field;
+        uint32_t width;
+    };
+    std::vector<Entry> entries_;  ///< lowest bits first
     std::string text_;
 };
 

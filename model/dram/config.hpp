@@ -46,6 +46,14 @@ struct Config {
     AddressMap map;
 };
 
+/// The system that a trace is replayed on.
+struct ReplayConfig {
+    Config channel;
+    uint32_t channels = 1;
+    uint32_t channel_interleave_bytes = 256;  ///< blocks of this size lie in consecutive channels
+    uint32_t max_outstanding = 32;            ///< reads in flight, all channels together
+};
+
 /// Everything that a channel takes from platform data. `mapping` is the name of one of the table's mappings
 /// or an order of fields (AddressMap). Throws UserError, naming field, value and fix, for counts that are
 /// zero or no power of two, timings that no device can have (tRC < tRAS + tRP, ...), and impossible queues.

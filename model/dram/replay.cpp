@@ -34,7 +34,8 @@ class Replay {
         uint64_t line_clock = 0;  // of the last request
         uint32_t in_clock = 0;    // requests in it
         while (const auto request = trace_.next()) {
-            uint64_t time = std::max(request->time, line_clock);
+            uint64_t time =
+                request->relative ? line_clock + request->time : std::max(request->time, line_clock);
             if (time == line_clock && in_clock == config_.channels) ++time;
             if (!request->is_write) time = wait_for_returns(time);
             time = enter(*request, time);

@@ -8,14 +8,6 @@
 
 namespace kpu::dram {
 
-/// The system that a trace is replayed on.
-struct ReplayConfig {
-    Config channel;
-    uint32_t channels = 1;
-    uint32_t channel_interleave_bytes = 256;  ///< blocks of this size lie in consecutive channels
-    uint32_t max_outstanding = 32;            ///< reads in flight, all channels together
-};
-
 struct LatencySummary {  ///< nCK
     double average = 0;
     uint64_t least = 0, median = 0, p90 = 0, p99 = 0, most = 0;

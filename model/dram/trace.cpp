@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -19,20 +18,28 @@ constexpr size_t chunk_bytes = 1 << 16;
 constexpr size_t max_line_bytes = 4096;
 /// Later times than any trace has: 2^62 clocks are a century.
 constexpr double max_time = 4e18;
-
-template <typename Number>
-bool parse_whole(std::string_view text, Number& value, int base) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-    return error == std::errc() && end == text.data() + text.size();
-}
+constexpr std::string_view run_header = "cycle,access,level,address,bytes";
 
 }  // namespace
 
-TraceFile::TraceFile(const std::string& path, double tck_ns, RunTraceOptions options)
+const std::vector<std::string>& trace_form_names() {
+    static const std::vector<std::string> names{"auto", "csv", "stl", "rstl", "ramulator", "run"};
+    return names;
+}
+
+TraceForm trace_form_of(std::string_view name) {
+    const auto& names = trace_form_names();
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) throw InternalError(fmt::format("no trace form `{}`", name));
+    return static_cast<TraceForm>(found - names.begin());
+}
+
+TraceFile::TraceFile(const std::string& path, const ReplayConfig& system, TraceOptions options)
     : name_(path == "-" ? "<stdin>" : path),
-      tck_ns_(tck_ns),
+      system_(system),
+      options_(options),
       file_(path == "-" ? stdin : std::fopen(path.c_str(), "rb")),
-      options_(options) {
+      form_(options.form) {
     if (!file_)
         throw UserError(
             fmt::format("cannot read trace `{}`: {}. Fix: check the path.", path, std::strerror(errno)));
@@ -90,131 +97,103 @@ std::optional<TraceRequest> TraceFile::next() {
     std::string_view line;
     while (read_line(line)) {
         line = trimmed(line);
-        if (line.empty() || line.front() == '#') continue;
-        const std::optional<TraceRequest> parsed = parse(line);
-        if (!parsed) continue;
-        TraceRequest request = *parsed;
-        request.line = line_;
-        if (request.time < last_time_) {
-            fail(fmt::format("time {} nCK lies before {} nCK of the request above it", request.time,
-                             last_time_),
-                 "sort the trace by time");
+        if (line.empty()) continue;
+        if (line.front() == '#') {
+            read_comment(line);
+            continue;
         }
-        last_time_ = request.time;
-        if (form_ != Form::run) return request;
-        access_ = request;
+        if (form_ == TraceForm::unknown) find_form(line);
+        const std::optional<Line> parsed = parse(line);
+        if (!parsed) continue;
+        begin(*parsed);
         return next_burst();
     }
     return std::nullopt;
 }
 
+/// Traces of our own runs say in a comment which clock their cycles are of.
+void TraceFile::read_comment(std::string_view line) {
+    constexpr std::string_view name = "# clock_mhz:";
+    if (options_.clock_mhz || !starts_with(line, name)) return;
+    const std::string_view text = trimmed(line.substr(name.size()));
+    double mhz = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mhz);
+    if (error != std::errc() || end != text.data() + text.size() || !(mhz > 0) || mhz > 1e9)
+        fail(fmt::format("`{}` is no clock", text), "write MHz above 0, as in `# clock_mhz: 1000`");
+    options_.clock_mhz = mhz;
+}
+
+void TraceFile::find_form(std::string_view text) {
+    const size_t mark = text.find_first_of(",: ");
+    const std::string_view first = text.substr(0, mark);
+    if (starts_with(text, run_header)) {
+        form_ = TraceForm::run;
+    } else if (first == "LD" || first == "ST" || first == "R" || first == "W") {
+        form_ = TraceForm::ramulator;
+    } else if (mark != std::string_view::npos && text[mark] == ',') {
+        form_ = TraceForm::csv;
+    } else if (text.find(':') != std::string_view::npos) {
+        form_ = ends_with(name_, ".rstl") ? TraceForm::rstl : TraceForm::stl;
+    } else {
+        fail(fmt::format("`{}` is no request", text.substr(0, 60)),
+             "write `number,R|W,0xADDRESS,NANOSECONDS`, `CYCLE: read|write 0xADDRESS` or `LD|ST 0xADDRESS`, "
+             "or "
+             "give a memory trace of a run");
+    }
+}
+
+std::optional<TraceFile::Line> TraceFile::parse(std::string_view text) const {
+    switch (form_) {
+        case TraceForm::run:
+            if (starts_with(text, run_header)) return std::nullopt;
+            return parse_run(text);
+        case TraceForm::csv:
+            return parse_csv(text);
+        case TraceForm::ramulator:
+            return parse_ramulator(text);
+        default:
+            return parse_stl(text);
+    }
+}
+
+/// Clocks of the DRAM at a cycle of the trace.
+uint64_t TraceFile::clocks_of(uint64_t cycles) const {
+    const double tck_ns = system_.channel.timing.tck_ns;
+    double cycle_ns = form_ == TraceForm::run ? 1 : tck_ns;
+    if (options_.clock_mhz) cycle_ns = 1000 / *options_.clock_mhz;
+    if (form_ == TraceForm::csv || cycle_ns == tck_ns) return cycles;
+    const double clocks = static_cast<double>(cycles) * cycle_ns / tck_ns;
+    if (clocks > max_time) fail(fmt::format("`{}` is not a cycle", cycles), "give an earlier one");
+    return static_cast<uint64_t>(std::llround(clocks));
+}
+
+/// Takes a line as the access whose bursts come next.
+void TraceFile::begin(const Line& line) {
+    const bool relative = form_ == TraceForm::rstl;
+    if (static_cast<double>(line.cycle) + (relative ? static_cast<double>(cycle_) : 0) > max_time)
+        fail(fmt::format("`{}` is not a cycle", line.cycle), "count cycles from 0");
+    if (!relative && line.cycle < cycle_) {
+        fail(fmt::format("time {} lies before {} of the request above it", line.cycle, cycle_),
+             "sort the trace by time, or name the file .rstl if times count from the line before");
+    }
+    const uint64_t before = clocks_of(cycle_);
+    cycle_ = relative ? cycle_ + line.cycle : line.cycle;
+    // differences of sums: the rounding of each would add up
+    access_.time = clocks_of(cycle_) - (relative ? before : 0);
+    access_.relative = relative;
+    access_.address = line.address;
+    access_.is_write = line.is_write;
+    access_.line = line_;
+    bytes_left_ = line.bytes;
+}
+
 TraceRequest TraceFile::next_burst() {
     const TraceRequest burst = access_;
-    const uint64_t step = options_.burst_bytes - access_.address % options_.burst_bytes;
+    const uint64_t size = system_.channel.geometry.burst_bytes, step = size - access_.address % size;
     access_.address += step;
+    if (access_.relative) access_.time = 0;
     bytes_left_ -= std::min(bytes_left_, step);
     return burst;
-}
-
-std::optional<TraceRequest> TraceFile::parse(std::string_view text) {
-    if (form_ == Form::unknown && starts_with(text, "cycle,access,level,address,bytes")) {
-        form_ = Form::run;
-        return std::nullopt;
-    }
-    if (form_ == Form::run) return parse_run(text);
-    if (form_ == Form::unknown) {
-        const size_t mark = text.find_first_of(",:");
-        if (mark == std::string_view::npos) {
-            fail(
-                fmt::format("`{}` is no request", text.substr(0, 60)),
-                "write `number,R|W,0xADDRESS,NANOSECONDS` or `CLOCK: read|write 0xADDRESS`, or give a memory "
-                "trace of a run");
-        }
-        form_ = text[mark] == ',' ? Form::csv : Form::stl;
-    }
-    return form_ == Form::csv ? parse_csv(text) : parse_stl(text);
-}
-
-uint64_t TraceFile::parse_address(std::string_view text) const {
-    uint64_t address = 0;
-    const bool hex = text.substr(0, 2) == "0x" || text.substr(0, 2) == "0X";
-    if (!parse_whole(hex ? text.substr(2) : text, address, hex ? 16 : 10))
-        fail(fmt::format("`{}` is not an address", text), "give a hexadecimal byte address such as 0x1f40");
-    return address;
-}
-
-TraceRequest TraceFile::parse_csv(std::string_view text) const {
-    std::array<std::string_view, 4> cells;
-    size_t count = 0, from = 0;
-    for (; count < 4 && from <= text.size(); ++count) {
-        const size_t to = std::min(text.find(',', from), text.size());
-        cells[count] = trimmed(text.substr(from, to - from));
-        from = to + 1;
-    }
-    if (count < 4 || from <= text.size())
-        fail(fmt::format("`{}` has not the four cells of a request", text.substr(0, 60)),
-             "write `number,R|W,0xADDRESS,NANOSECONDS`");
-    uint64_t number = 0;
-    if (!parse_whole(cells[0], number, 10))
-        fail(fmt::format("`{}` is not a request number", cells[0]), "number the requests from 0");
-    TraceRequest request;
-    if (cells[1] != "R" && cells[1] != "W")
-        fail(fmt::format("`{}` is neither R nor W", cells[1]), "write R or W");
-    request.is_write = cells[1] == "W";
-    request.address = parse_address(cells[2]);
-    double ns = 0;
-    const auto [end, error] = std::from_chars(cells[3].data(), cells[3].data() + cells[3].size(), ns);
-    if (error != std::errc() || end != cells[3].data() + cells[3].size() || !(ns >= 0) ||
-        ns / tck_ns_ > max_time)
-        fail(fmt::format("`{}` is not a time", cells[3]), "give nanoseconds from 0");
-    request.time = static_cast<uint64_t>(std::llround(ns / tck_ns_));
-    return request;
-}
-
-std::optional<TraceRequest> TraceFile::parse_run(std::string_view text) {
-    std::array<std::string_view, 5> cells;  // unit and task behind them do not matter here
-    size_t from = 0;
-    for (std::string_view& cell : cells) {
-        const size_t to = std::min(text.find(',', from), text.size());
-        if (from > text.size())
-            fail(fmt::format("`{}` has not the cells of an access", text.substr(0, 60)),
-                 "write the memory trace again with `kpusim run --memory-trace`");
-        cell = trimmed(text.substr(from, to - from));
-        from = to + 1;
-    }
-    const auto& [cycle, access, level, address, bytes] = cells;
-    if (level != "dram") return std::nullopt;
-    TraceRequest request;
-    uint64_t cycles = 0;
-    if (!parse_whole(cycle, cycles, 10) || double(cycles) * options_.core_ns / tck_ns_ > max_time)
-        fail(fmt::format("`{}` is not a cycle", cycle), "count core cycles from 0");
-    request.time = static_cast<uint64_t>(std::llround(double(cycles) * options_.core_ns / tck_ns_));
-    if (access != "read" && access != "write")
-        fail(fmt::format("`{}` is neither read nor write", access), "write read or write");
-    request.is_write = access == "write";
-    request.address = parse_address(address);
-    constexpr uint64_t most = uint64_t{1} << 40;
-    if (!parse_whole(bytes, bytes_left_, 10) || bytes_left_ == 0 || bytes_left_ > most)
-        fail(fmt::format("`{}` is no number of bytes", bytes), "give 1 or more");
-    return request;
-}
-
-TraceRequest TraceFile::parse_stl(std::string_view text) const {
-    TraceRequest request;
-    const size_t colon = text.find(':');
-    if (colon == std::string_view::npos)
-        fail(fmt::format("`{}` has no colon", text.substr(0, 60)), "write `CLOCK: read|write 0xADDRESS`");
-    const std::string_view clock = trimmed(text.substr(0, colon));
-    if (!parse_whole(clock, request.time, 10) || static_cast<double>(request.time) > max_time)
-        fail(fmt::format("`{}` is not a clock number", clock), "count the clocks of the DRAM from 0");
-    const std::string_view rest = trimmed(text.substr(colon + 1));
-    const size_t blank = std::min(rest.find_first_of(" \t"), rest.size());
-    const std::string_view kind = rest.substr(0, blank);
-    if (kind != "read" && kind != "write")
-        fail(fmt::format("`{}` is neither read nor write", kind), "write `read` or `write` after the colon");
-    request.is_write = kind == "write";
-    request.address = parse_address(trimmed(rest.substr(blank)));
-    return request;
 }
 
 }  // namespace kpu::dram

@@ -6,15 +6,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "model/dram/config.hpp"
 
 namespace kpu::dram {
 
-/// One line of a trace.
+/// One burst of a trace.
 struct TraceRequest {
-    uint64_t time = 0;     ///< nCK
+    uint64_t time = 0;     ///< nCK: from clock 0, or `relative`
     uint64_t address = 0;  ///< byte
     bool is_write = false;
-    uint64_t line = 0;  ///< where it stands, from 1
+    uint64_t line = 0;      ///< where it stands, from 1
+    bool relative = false;  ///< time counts from when the request before it was taken
 };
 
 /// Where requests come from, in the order in which they are to be served.
@@ -25,38 +29,61 @@ class TraceSource {
     virtual const std::string& name() const = 0;
 };
 
-/// How a memory trace of a run becomes bursts.
-struct RunTraceOptions {
-    double core_ns = 1;         ///< of a core cycle
-    uint64_t burst_bytes = 64;  ///< longer accesses are several requests
-};
-
-/// A trace file, read line by line, in one of three forms (the first line tells which):
+/// Forms of trace files:
 ///
 ///     number,R|W,0xADDRESS,NANOSECONDS        csv
-///     CLOCK: read|write 0xADDRESS             stl; CLOCK counts clocks of the DRAM
-///     cycle,access,level,address,bytes,...    what `kpusim run --memory-trace` writes: its accesses to DRAM
-///
-/// Empty lines and lines that begin with # are skipped. Throws UserError as file:line: for anything else, and
-/// for times that go back.
+///     CYCLE: [(BYTES)] read|write 0xADDRESS [0xDATA]     stl, of DRAMSys: hexadecimal addresses; data are not used
+///     the same, CYCLE since the line before   rstl
+///     LD|ST ADDRESS                           ramulator, its LoadStoreTrace: as fast as the memory takes them
+///     R|W CHANNEL,[RANK],[GROUP],BANK,ROW,COLUMN         ramulator, its ReadWriteTrace: a number for each level
+///                                             that the device has in Ramulator 2; COLUMN counts bursts
+///     cycle,access,level,address,bytes,...    run: what `kpusim run --memory-trace` writes: its accesses to DRAM
+enum class TraceForm : uint8_t { unknown, csv, stl, rstl, ramulator, run };
+/// Names of the forms, for options; `auto` is the unknown one.
+const std::vector<std::string>& trace_form_names();
+/// Of a name that the list has.
+TraceForm trace_form_of(std::string_view name);
+
+struct TraceOptions {
+    TraceForm form = TraceForm::unknown;  ///< the file's first line and the end of its name tell
+    /// Of the cycles of stl, rstl and run. Without it a line `# clock_mhz: F` above the first request tells, else
+    /// it is 1000 for run, and the DRAM's own clock.
+    std::optional<double> clock_mhz;
+};
+
+/// A trace file, read line by line. Empty lines and lines that begin with # are skipped. What is longer than a
+/// burst is several requests. Throws UserError as file:line: for anything else, and for times that go back.
 class TraceFile final : public TraceSource {
   public:
-    /// "-" is standard input. Throws UserError when the file cannot be read.
-    TraceFile(const std::string& path, double tck_ns, RunTraceOptions options = {});
+    /// "-" is standard input. Throws UserError when the file cannot be read. `system` must outlive it.
+    TraceFile(const std::string& path, const ReplayConfig& system, TraceOptions options = {});
     std::optional<TraceRequest> next() override;
     const std::string& name() const override { return name_; }
 
   private:
-    enum class Form : uint8_t { unknown, csv, stl, run };
     bool read_line(std::string_view& line);
-    /// Nothing for a line that holds no request to DRAM.
-    std::optional<TraceRequest> parse(std::string_view text);
-    std::optional<TraceRequest> parse_run(std::string_view text);
-    TraceRequest parse_csv(std::string_view text) const;
-    TraceRequest parse_stl(std::string_view text) const;
-    uint64_t parse_address(std::string_view text) const;
-    TraceRequest next_burst();
     bool fill();
+    void read_comment(std::string_view line);
+    void find_form(std::string_view text);
+    /// A request as its line has it.
+    struct Line {
+        uint64_t cycle = 0;  ///< of the trace's clock; csv: nCK
+        uint64_t address = 0;
+        bool is_write = false;
+        uint64_t bytes = 1;  ///< 1: the burst that has it
+    };
+    /// Nothing for a line that holds no request to DRAM.
+    std::optional<Line> parse(std::string_view text) const;
+    std::optional<Line> parse_run(std::string_view text) const;
+    Line parse_csv(std::string_view text) const;
+    Line parse_stl(std::string_view text) const;
+    Line parse_ramulator(std::string_view text) const;
+    uint64_t parse_address(std::string_view text, int base = 10) const;
+    uint64_t parse_vector(std::string_view text) const;
+    uint64_t parse_bytes(std::string_view text) const;
+    void begin(const Line& line);
+    uint64_t clocks_of(uint64_t cycles) const;
+    TraceRequest next_burst();
     [[noreturn]] void fail(const std::string& what, const std::string& fix) const;
 
     struct Close {
@@ -65,15 +92,16 @@ class TraceFile final : public TraceSource {
         }
     };
     std::string name_;
-    double tck_ns_;
+    const ReplayConfig& system_;
+    TraceOptions options_;
     std::unique_ptr<std::FILE, Close> file_;
     std::string buffer_;
     size_t position_ = 0;
     bool ended_ = false;
-    Form form_ = Form::unknown;
-    uint64_t line_ = 0, last_time_ = 0;
-    RunTraceOptions options_;
-    TraceRequest access_;      ///< of a run: what its next burst continues
+    TraceForm form_;
+    uint64_t line_ = 0;
+    uint64_t cycle_ = 0;       ///< of the last line; rstl: the sum of all
+    TraceRequest access_;      ///< of it: what its next burst continues
     uint64_t bytes_left_ = 0;  ///< of it
 };
 

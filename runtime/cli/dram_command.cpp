@@ -24,7 +24,8 @@ using Json = nlohmann::ordered_json;
 struct DramOptions {
     std::string trace, device = "DDR4-3200", mapping = "bank_group_interleaved", commands;
     std::vector<std::string> sets;
-    double core_mhz = 1000;
+    std::optional<double> core_mhz;
+    std::string form = "auto";
     int64_t channels = 1, ranks = 1, interleave = 256, outstanding = 32;
     uint32_t data_rate = 0;
     bool json = false;
@@ -215,8 +216,7 @@ void run(const DramOptions& options, int& exit_code) {
         count_option("--max-outstanding", options.outstanding)};
     if (!options.commands.empty() && config.channels > 1)
         throw UserError("--commands records one channel. Fix: leave --commands out, or give --channels 1.");
-    dram::TraceFile file(options.trace, config.channel.timing.tck_ns,
-                         {1000 / options.core_mhz, config.channel.geometry.burst_bytes});
+    dram::TraceFile file(options.trace, config, {dram::trace_form_of(options.form), options.core_mhz});
     Interruptible trace(file);
     std::optional<dram::ReplayResult> replayed;
     {
@@ -233,7 +233,7 @@ void run(const DramOptions& options, int& exit_code) {
     const dram::ReplayResult& result = *replayed;
     if (result.requested_reads + result.requested_writes == 0 && !interrupted) {
         throw UserError(fmt::format(
-            "trace `{}` holds no request. Fix: write a line such as `0,R,0x0,0` or `0: read 0x0`.",
+            "trace `{}` holds no request. Fix: write a line such as `0,R,0x0,0`, `0: read 0x0` or `LD 0x0`.",
             file.name()));
     }
     const Json out = report(options, config, device, result);
@@ -248,14 +248,22 @@ void add_dram(CLI::App& app, int& exit_code) {
     auto* command =
         app.add_subcommand("dram", "replay a trace of memory requests on the DRAM controller alone");
     command
-        ->add_option(
-            "trace", options->trace,
-            "file of `number,R|W,0xADDRESS,NANOSECONDS` or `CLOCK: read|write 0xADDRESS` lines, or what "
-            "`kpusim run --memory-trace` wrote; - is stdin")
+        ->add_option("trace", options->trace,
+                     "file of `number,R|W,0xADDRESS,NANOSECONDS` lines, of DRAMSys (.stl, .rstl) or of "
+                     "Ramulator 2, or "
+                     "what `kpusim run --memory-trace` wrote; - is stdin")
         ->required();
-    command->add_option("--core-mhz", options->core_mhz, "clock of the cycles in a memory trace of a run")
-        ->check(not_positive)
+    command
+        ->add_option("--trace-form", options->form,
+                     fmt::format("{}; auto tells it by the first line, rstl by the end of the name",
+                                 fmt::join(dram::trace_form_names(), ", ")))
+        ->check(CLI::IsMember(dram::trace_form_names()))
         ->capture_default_str();
+    command
+        ->add_option("--core-mhz", options->core_mhz,
+                     "clock of the cycles in a trace; default: what the trace says, else 1000 for a memory "
+                     "trace of a run and the DRAM's own clock for stl and rstl")
+        ->check(not_positive);
     command
         ->add_option("--device", options->device,
                      fmt::format("one of {}", fmt::join(platforms::ddr_device_names(), ", ")))

@@ -29,9 +29,11 @@ class TraceText : public testing::Test {
   protected:
     std::string path_ = testing::TempDir() + "kpusim_dram_trace_" + std::to_string(getpid());
     ~TraceText() override { std::remove(path_.c_str()); }
-    std::vector<TraceRequest> read(const std::string& text, double tck_ns = 0.625) {
+    std::vector<TraceRequest> read(const std::string& text, TraceOptions options = {},
+                                   const std::string& device = "DDR4-3200", uint32_t channels = 1) {
         std::ofstream(path_, std::ios::binary) << text;
-        TraceFile file(path_, tck_ns);
+        const ReplayConfig system{config_of(device), channels};
+        TraceFile file(path_, system, options);
         std::vector<TraceRequest> requests;
         while (const auto request = file.next()) requests.push_back(*request);
         return requests;
@@ -76,16 +78,114 @@ TEST_F(TraceText, MalformedLinesAreRefusedWithTheirNumber) {
     EXPECT_THAT(error("0: read 0x40\nread 0x40\n"), HasSubstr("no colon"));
     EXPECT_THAT(error("hello\n"), HasSubstr("no request"));
     EXPECT_THAT(error(std::string(10000, 'a')), HasSubstr("longer than"));
-    EXPECT_THAT(error_of([] { TraceFile("/nonexistent/trace", 1); }), HasSubstr("cannot read trace"));
-    EXPECT_THAT(error_of([] { TraceFile("/", 1).next(); }), HasSubstr("cannot read"));
+    const ReplayConfig any{config_of("DDR4-3200")};
+    EXPECT_THAT(error_of([&] { TraceFile("/nonexistent/trace", any); }), HasSubstr("cannot read trace"));
+    EXPECT_THAT(error_of([&] { TraceFile("/", any).next(); }), HasSubstr("cannot read"));
+}
+
+/// The trace of DRAMSys: lengths in bytes, data, absolute and relative times, clocks of the trace's own.
+TEST_F(TraceText, TracesOfDramSys) {
+    const auto stl = read("# a comment\n10: (256) read 0x40 \n31:\twrite 0x400140 0x00ff\n32: read 80\n");
+    ASSERT_EQ(stl.size(), 6u);  // four bursts of the first line
+    for (size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(stl[i].address, 0x40 + 64 * i);
+        EXPECT_EQ(stl[i].time, 10u);
+        EXPECT_EQ(stl[i].line, 2u);
+        EXPECT_FALSE(stl[i].is_write || stl[i].relative);
+    }
+    EXPECT_TRUE(stl[4].is_write);
+    EXPECT_EQ(stl[4].address, 0x400140u);
+    EXPECT_EQ(stl[5].address, 0x80u);
+    // 300 MHz beside a DRAM of 1600: 16/3 clocks each, whose rounding does not add up
+    std::string lines = "# clock_mhz: 300\n";
+    for (int i = 0; i < 300; ++i) lines += "1: (128) read 0x0\n";
+    const auto relative = read(lines, {TraceForm::rstl, {}});
+    ASSERT_EQ(relative.size(), 600u);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < relative.size(); ++i) {
+        EXPECT_TRUE(relative[i].relative);
+        if (i % 2 == 1) {
+            EXPECT_EQ(relative[i].time, 0u);
+        }
+        sum += relative[i].time;
+    }
+    EXPECT_EQ(sum, 1600u);
+    // what is given holds against what the file says
+    EXPECT_EQ(read("# clock_mhz: 300\n3: read 0x0\n").at(0).time, 16u);
+    EXPECT_EQ(read("# clock_mhz: 300\n3: read 0x0\n", {TraceForm::unknown, 1600.0}).at(0).time, 3u);
+    std::remove(path_.c_str());
+    path_ += ".rstl";
+    EXPECT_EQ(read("3: read 0x0\n3: read 0x0\n").at(1).time, 3u);
+    EXPECT_TRUE(read("3: read 0x0\n").at(0).relative);
+}
+
+/// Ramulator 2: addresses, and numbers of a level each, which lie where the mapping puts them.
+TEST_F(TraceText, TracesOfRamulator) {
+    const auto plain = read("LD 0x1f40\nST 128\n");
+    ASSERT_EQ(plain.size(), 2u);
+    EXPECT_EQ(plain[0].address, 0x1f40u);
+    EXPECT_TRUE(plain[1].is_write);
+    EXPECT_EQ(plain[1].address, 128u);
+    EXPECT_EQ(plain[1].time, 0u);
+    const auto vectors = read("R 0,0,3,1,77,5\nW 1,0,0,0,0,0\n", {}, "DDR4-3200", 2);
+    ASSERT_EQ(vectors.size(), 2u);
+    // channel by blocks of 256 bytes
+    const auto local = [](uint64_t address) { return address / 512 * 256 + address % 256; };
+    EXPECT_EQ(vectors[0].address / 256 % 2, 0u);
+    const auto place = config_of("DDR4-3200").map.place(local(vectors[0].address));
+    EXPECT_EQ(place.bank, 3u * 4 + 1);
+    EXPECT_EQ(place.row, 77u);
+    EXPECT_EQ(vectors[1].address, 256u);
+    // LPDDR4 has no bank groups
+    EXPECT_EQ(read("R 0,0,7,1,0\n", {}, "LPDDR4-3200").size(), 1u);
+}
+
+TEST_F(TraceText, MalformedLinesOfOtherSimulators) {
+    EXPECT_THAT(error("0: (64 read 0x40\n"), AllOf(HasSubstr(":1:1:"), HasSubstr("no closing parenthesis")));
+    EXPECT_THAT(error("0: (0) read 0x40\n"), HasSubstr("no number of bytes"));
+    EXPECT_THAT(error("0: (-1) read 0x40\n"), HasSubstr("no number of bytes"));
+    EXPECT_THAT(error("0: (64)\n"), HasSubstr("neither read nor write"));
+    EXPECT_THAT(error("0: write 0x40 0xzz\n"), HasSubstr("nor data"));
+    EXPECT_THAT(error("0: write 0x40 12 34\n"), HasSubstr("nor data"));
+    EXPECT_THAT(error("# clock_mhz: fast\n0: read 0x40\n"), HasSubstr("is no clock"));
+    EXPECT_THAT(error("5: read 0x40\n4: read 0x40\n"), AllOf(HasSubstr(":2:1:"), HasSubstr(".rstl")));
+    EXPECT_THAT(error("LD 0x40\nLOAD 0x40\n"), AllOf(HasSubstr(":2:1:"), HasSubstr("none of LD")));
+    EXPECT_THAT(error("LD\n"), HasSubstr("two words"));
+    EXPECT_THAT(error("LD 0x40 7\n"), HasSubstr("two words"));
+    EXPECT_THAT(error("LD 0x4g\n"), HasSubstr("not an address"));
+    EXPECT_THAT(error("R 0,0,4,0,0,0\n"), AllOf(HasSubstr("`4` is no bank group"), HasSubstr("0 to 3")));
+    EXPECT_THAT(error("R 0,0,0,0,0,128\n"), HasSubstr("no column"));
+    EXPECT_THAT(error("R 0,0,-1,0,0,0\n"), HasSubstr("no bank group"));
+    EXPECT_THAT(error("R 0,0,0,0,0\n"),
+                AllOf(HasSubstr("5 numbers, an address of this device 6"), HasSubstr("channel, rank")));
+    EXPECT_THAT(error("R 0,0,0,0,0,0,0\n"), HasSubstr("7 numbers"));
+}
+
+/// The address of a place is the one that has it, with split fields too.
+TEST(DramInput, AddressesOfPlaces) {
+    for (const char* order : {"bg col ba ra row", "row:4 bg:1 col:7 bg:1 ba ra row"}) {
+        const AddressMap map = config_of("DDR4-3200", order, 2).map;
+        for (uint64_t i = 0; i < 2000; ++i) {
+            const uint64_t x = i * 0x9e3779b97f4a7c15;
+            const AddressMap::Fields fields{x >> 63, x >> 61 & 3, x >> 59 & 3, x >> 40 & 0xffff,
+                                            x >> 30 & 127};
+            const auto place = map.place(map.address(fields));
+            EXPECT_EQ(place.bank, fields.rank * 16 + fields.group * 4 + fields.bank);
+            EXPECT_EQ(place.row, fields.row);
+        }
+    }
 }
 
 /// No bytes, however strange, end in anything but requests or a UserError.
 TEST_F(TraceText, RandomBytesAreRefusedNotFatal) {
     uint64_t x = 88172645463325252u;
-    const std::string letters = "0123456789abcdefxRW,: \nread write#\r\t-.e";
+    const std::string letters = "0123456789abcdefxRWLDST,: \nread write#\r\t-.e()";
     for (int i = 0; i < 300; ++i) {
         std::string text;
+        // most lines begin as those of one form
+        constexpr const char* starts[] = {"",       "0: read 0x", "1: (",         "LD 0x",
+                                          "R 0,0,", "0,R,0x",     "# clock_mhz: "};
+        text = starts[i % 7];
         for (int k = 0; k < 60; ++k) {
             x ^= x << 13;
             x ^= x >> 7;

@@ -86,6 +86,51 @@ class DramCommand(unittest.TestCase):
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, rf"<stdin>:2:1: .*{words}.*Fix: \S")
 
+    def test_traces_of_other_simulators(self) -> None:
+        """A run's requests as DRAMSys and Ramulator have them: the same requests, the same figures from them."""
+        program = Path(__file__).resolve().parents[2] / "examples" / "gemm_relu" / "gemm_relu.nem"
+        with tempfile.TemporaryDirectory() as folder:
+            files = {name: Path(folder) / f"m.{name}" for name in ("csv", "stl", "rstl", "lst")}
+            events = Path(folder) / "events"
+            run = (KPUSIM, "run", program, "--mode", "timing", "--quiet")
+            subprocess.run(
+                [*run, "--memory-trace", files["csv"], "--events", events], check=True, timeout=100
+            )
+            for name, options in (("stl", ()), ("rstl", ()), ("lst", ("--memory-trace-form", "ramulator"))):
+                export = (KPUSIM, "export", events, "--memory-trace", files[name], *options)
+                subprocess.run(export, check=True, timeout=100)
+            text = {name: path.read_text() for name, path in files.items()}
+            relative = subprocess.run(
+                [KPUSIM, "dram", files["rstl"], "--json"], check=True, capture_output=True, timeout=100
+            )
+        rows = [row for row in csv.DictReader(text["csv"].splitlines()) if row["level"] == "dram"]
+        self.assertGreater(len(rows), 1000)
+        last = 0
+        clock, *lines = text["stl"].splitlines()
+        self.assertEqual(clock, "# clock_mhz: 1000")
+        self.assertEqual(len(lines), len(rows))
+        bursts = []
+        for row, line, delta in zip(rows, lines, text["rstl"].splitlines()[1:], strict=True):
+            cycle, address, size = int(row["cycle"]), int(row["address"], 16), int(row["bytes"])
+            wanted = f"({size}) {row['access']} {address:#x}"
+            self.assertEqual(line, f"{cycle}: {wanted}")
+            self.assertEqual(delta, f"{cycle - last}: {wanted}")
+            last = cycle
+            word = {"read": "LD", "write": "ST"}[row["access"]]
+            bursts += [f"{word} {at * 64:#x}" for at in range(address // 64, -(-(address + size) // 64))]
+        self.assertEqual(text["lst"].splitlines(), bursts)
+        for options in ((), ("--device", "HBM2-2000", "--channels", 4), ("--core-mhz", 500)):
+            with self.subTest(options=options):
+                figures = self.replay(*options, trace=text["csv"])
+                self.assertEqual(self.replay(*options, trace=text["stl"]), figures)
+        figures = self.replay(trace=text["csv"])
+        # relative times count from when the request before was taken: never earlier
+        self.assertGreaterEqual(json.loads(relative.stdout)["cycles"], figures["cycles"])
+        self.assertEqual(self.replay("--trace-form", "rstl", trace=text["rstl"]), json.loads(relative.stdout))
+        fast = self.replay(trace=text["lst"])
+        self.assertEqual((fast["reads"], fast["writes"]), (figures["reads"], figures["writes"]))
+        self.assertLess(fast["cycles"], figures["cycles"])
+
     def test_generator_is_the_references(self) -> None:
         """The traces are those that the reference figures were taken with."""
         with (REFERENCE / "trace_params.csv").open() as file:
@@ -152,6 +197,9 @@ class DramCommand(unittest.TestCase):
         for options, trace, parts in (
             ([], "0,R,0x0,0\n1,Q,0x0,0\n", ["<stdin>:2:1: error:", "neither R nor W"]),
             ([], "", ["holds no request"]),
+            ([], "LD 0x0\nLOAD 0x0\n", ["<stdin>:2:1: error:", "none of LD, ST, R and W"]),
+            (["--device", "LPDDR4-3200"], "R 0,0,0,0,0,0\n", ["6 numbers, an address of this device 5"]),
+            (["--trace-form", "stl"], good, ["<stdin>:1:1: error:", "no colon"]),
             ([], "0,R,0xffffffffff,0\n", ["<stdin>:1:1:", "outside of the memory"]),
             (["--device", "DDR9"], good, ["no DRAM device `DDR9`", "LPDDR4-3200"]),
             (["--mapping", "bg col:6 ba row"], good, ["6 bits of the column", "has 7"]),
