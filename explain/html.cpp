@@ -5,10 +5,9 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <string_view>
 
-#include "base/diagnostics.hpp"
 #include "base/embedded_file.hpp"
+#include "base/html_page.hpp"
 #include "base/json.hpp"
 #include "explain/explanation.hpp"
 #include "explain/json_value.hpp"
@@ -218,14 +217,7 @@ std::optional<traces::PowerTrace> page_power(const traces::Recording& recording)
 
 std::string html_of(const Explanation& explanation, const RunNumbers& numbers,
                     const std::optional<traces::PowerTrace>& power) {
-    std::string data = json_text(Page(explanation, numbers, power).data());
-    // nothing in the data may end the script
-    for (size_t at = 0; (at = data.find('<', at)) != std::string::npos;) data.replace(at, 1, "\\u003c");
-    std::string page(explain_page[0].text);
-    constexpr std::string_view mark = "@DATA@";
-    const size_t place = page.find(mark);
-    if (place == std::string::npos) throw InternalError("the page has no place for its data");
-    return page.replace(place, mark.size(), data);
+    return html_page(explain_page[0].text, json_text(Page(explanation, numbers, power).data()));
 }
 
 }  // namespace kpu::explain

@@ -506,6 +506,10 @@ traces::RunInfo Simulation::run_info() {
         info.dram_interleave_bytes = impl_->platform->ddr().channel_interleave_bytes();
     }
     info.accesses = impl_->log && impl_->options.record_accesses;
+    if (info.accesses && impl_->platform && impl_->platform->ddr().fidelity() == "burst") {
+        const proto::DdrDevice device = platforms::ddr_device(*impl_->platform);
+        info.dram_banks = impl_->platform->ddr().ranks() * device.bank_groups() * device.banks_per_group();
+    }
     impl_->driver->describe(info);
     if (impl_->platform) set_areas(*impl_->platform, info);
     return info;

@@ -87,8 +87,11 @@ enum class EventKind : uint8_t {
     work,     ///< what task does: value = index into RunInfo::works; at its end
     access,   ///< a request of `unit` comes to a memory: value = its address (isa/bus_address.hpp), cause = 0
               ///< read, 1 write, reserved = bytes. Only in recordings that have them (RunInfo::accesses)
+    bank,  ///< a bank of the DRAM channel `unit` is used for task: value = the unit that asked, reserved = bank,
+    ///< cause = BankUse::code(). Posted writes may be later than the end of the run. Only in recordings
+    ///< that have accesses, of DRAM with controllers (RunInfo::dram_banks)
 };
-constexpr int event_kind_count = 13;
+constexpr int event_kind_count = 14;
 
 /// What held back the control thread that issued a task, until another task completed.
 enum class IssueCause : uint8_t {
@@ -115,8 +118,9 @@ struct Event {
     uint32_t op = 0;  ///< operation index
     uint16_t unit = no_unit;
     EventKind kind = EventKind::cause;
-    uint8_t cause = 0;      ///< Cause or CounterId
-    uint32_t reserved = 0;  ///< energy, active: see set_duration(); issue, ready, access: see there; else 0
+    uint8_t cause = 0;  ///< Cause or CounterId
+    uint32_t reserved =
+        0;  ///< energy, active: see set_duration(); issue, ready, access, bank: see there; else 0
     /// Core cycles of an energy or active record: below 2^48.
     Cycles duration() const { return static_cast<Cycles>(reserved & 0xffff) << 32 | task; }
     /// The unit that an energy record's energy goes to; no_unit: not known.

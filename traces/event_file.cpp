@@ -9,6 +9,7 @@
 #include "base/diagnostics.hpp"
 #include "base/read_file.hpp"
 #include "isa/bus_address.hpp"
+#include "traces/bank_use.hpp"
 #include "traces/event_log.hpp"
 
 namespace kpu::traces {
@@ -81,11 +82,16 @@ const char* fault_of(const Event& event, const RunInfo& info, size_t events) {
     if (event.op != background_op && event.op >= info.ops.size() && event.op != 0) return "unknown operation";
     const bool of_unit = event.kind == EventKind::cause || event.kind == EventKind::counter ||
                          event.kind == EventKind::begin || event.kind == EventKind::end ||
-                         event.kind == EventKind::access;
+                         event.kind == EventKind::access || event.kind == EventKind::bank;
     if (of_unit && event.unit >= info.units.size()) return "unknown unit";
     if (event.kind == EventKind::access &&
         level_of_bus_address(static_cast<uint64_t>(event.value)) > Level::l1) {
         return "unknown memory level";
+    }
+    if (event.kind == EventKind::bank) {
+        if (event.value < 0 || static_cast<uint64_t>(event.value) >= info.units.size()) return "unknown unit";
+        if (event.reserved >= info.dram_banks) return "unknown bank";
+        if (!BankUse::of_code(event.cause)) return "unknown use of a bank";
     }
     if (event.kind == EventKind::cause && event.cause >= cause_count) return "unknown cause";
     if (event.kind == EventKind::counter && event.cause >= counter_count) return "unknown counter";

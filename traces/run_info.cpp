@@ -243,6 +243,7 @@ RunInfo info_from(const json& in) {
     info.carries_places = in.value("carries_places", false);
     info.bin_ns = in_range<double>(in.at("bin_ns"), 1e-3, max_bin_ns, "bin_ns");
     info.dram_burst_bytes = in_range<uint32_t>(in.at("dram_burst_bytes"), 0, UINT32_MAX, "dram_burst_bytes");
+    info.dram_banks = in_range<uint32_t>(in.value("dram_banks", json(0)), 0, 1 << 16, "dram_banks");
     info.dram_interleave_bytes = in_range<uint32_t>(in.value("dram_interleave_bytes", json(0)), 0, UINT32_MAX,
                                                     "dram_interleave_bytes");
     for (const json& unit : in.at("units")) {
@@ -344,6 +345,7 @@ std::string to_json(const RunInfo& info) {
              {"accesses", info.accesses},
              {"bin_ns", info.bin_ns},
              {"dram_burst_bytes", info.dram_burst_bytes},
+             {"dram_banks", info.dram_banks},
              {"dram_interleave_bytes", info.dram_interleave_bytes},
              {"units", json::array()},
              {"ops", json::array()},

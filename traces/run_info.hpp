@@ -51,7 +51,8 @@ struct RunInfo {
     uint32_t dispatch_cycles = 0;    ///< between two dispatches of one sequencer
     EnergyPrices prices;
     uint32_t dram_burst_bytes =
-        0;  ///< bytes of one dram read or write action; 0 = unknown: no DRAM bandwidth
+        0;                    ///< bytes of one dram read or write action; 0 = unknown: no DRAM bandwidth
+    uint32_t dram_banks = 0;  ///< of a channel whose uses are recorded; 0 = they are not
     uint32_t dram_interleave_bytes = 0;  ///< of its channels; 0 = unknown
     double bin_ns = 1000;                ///< width of the bins of power and bandwidth in traces
     TraceView view;                      ///< what writers show; not stored

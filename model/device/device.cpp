@@ -244,7 +244,7 @@ std::vector<uint16_t> Device::Impl::units_of_resources() const {
 
 void Device::Impl::trace_memories() {
     interconnect->trace_to(options.sink, units_of_resources());
-    if (options.accesses) interconnect->trace_accesses_to(*options.sink);
+    if (options.accesses) interconnect->trace_accesses_to(*options.sink, units_of_resources());
 }
 
 RunStatus Device::Impl::run(Cycles until_cycle, bool stop_at_task, const std::atomic<bool>* interrupt) {

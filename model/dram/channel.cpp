@@ -74,7 +74,8 @@ void Channel::post(const Request& request) {
 uint32_t Channel::open(const Request& request) {
     const uint32_t place = open_.take();
     open_[place] = {{request.tag, request.time, 0, {0, 0, 0, ~0u}, request.is_write, request.bursts, 0},
-                    request.bursts};
+                    request.bursts,
+                    request.source};
     return place;
 }
 
@@ -103,6 +104,7 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     const AddressMap::Place place = config_.map.place(address);
     const uint64_t burst = config_.map.burst_of(address);
     const bool forwarded = !is_write && !queues_[1].empty() && queues_[1].holds(place.bank, burst);
+    const uint32_t whose = is_write ? open_[request].source : request;
     Completion& known = open_[request].completion;
     if (forwarded) {
         ++counters_.forwarded;
@@ -116,7 +118,7 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     if (rank.waiting++ == 0) begin_work(rank, place.bank);
     RequestQueue& queue = queues_[is_write];
     queue.push(place.bank, bank.open ? bank.row : RequestQueue::no_row,
-               {now_, burst, refresh_time_until(place.bank, now_), turn_around_sum_, place.row, request});
+               {now_, burst, refresh_time_until(place.bank, now_), turn_around_sum_, place.row, whose});
     if (chosen_ && (direction_now() != decided_ || decided_ != writing_)) chosen_ = false;
     // behind others of its bank it changes what is useful only as the first to the open row
     const RequestQueue::List& list = queue.list(place.bank);
@@ -192,6 +194,7 @@ void Channel::advance_to_idle(uint64_t until) {
     for (;;) {
         Bank& bank = banks_[choice.target];
         const Entry& entry = queue.hit(choice.target);
+        const uint32_t source = observer_ == nullptr ? 0 : source_of(entry, write);
         if (bank.served++ == 0) open_first(entry, write);
         if (!write) complete(entry, choice.target, choice.time);
         bank.precharge_ready = std::max(bank.precharge_ready, choice.time + to_close);
@@ -206,7 +209,7 @@ void Channel::advance_to_idle(uint64_t until) {
         ++columns_[write];
         use_.data += t_.burst;
         if (activities_ != nullptr) move_data(choice.time + to_data, choice.time);
-        report(choice.time, write ? Command::write : Command::read, bank.rank, choice.target);
+        report(choice.time, write ? Command::write : Command::read, bank.rank, choice.target, 0, source);
         if (posted_bursts_ > 0) admit(write, choice.time);
         if (!go_on || choice.time + spacing >= limit || direction_now() != write) break;
         const uint32_t next = oldest_that_goes(choice.time + spacing);

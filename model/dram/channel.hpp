@@ -21,6 +21,7 @@ struct Request {
     bool is_write;
     uint64_t tag;  ///< given back with the completion
     uint32_t bursts = 1;
+    uint32_t source = 0;  ///< for a CommandObserver: who asks
 };
 
 /// Where the time of a read went beside the least that a row hit of an idle channel takes. Of several bursts
@@ -154,6 +155,7 @@ class Channel {
     struct Open {
         Completion completion;  ///< as far as it is known
         uint32_t left;          ///< bursts
+        uint32_t source;
     };
     /// Bursts of a request in front of a full queue.
     struct Posted {
@@ -220,7 +222,12 @@ class Channel {
     void hold(uint32_t rank, Drain drain);
     void release(uint32_t rank);
     void set_timer();
-    void report(uint64_t time, Command command, uint32_t rank, uint32_t bank = 0, uint32_t row = 0);
+    void report(uint64_t time, Command command, uint32_t rank, uint32_t bank = 0, uint32_t row = 0,
+                uint32_t source = 0);
+    /// Of a burst that waits. Only while it is not answered.
+    uint32_t source_of(const Entry& entry, bool is_write) const {
+        return is_write ? entry.request : open_[entry.request].source;
+    }
     static uint64_t refresh_time_until(const Rank& rank, uint64_t time);
     void take_slot(uint64_t time, bool column, uint32_t clocks);
     uint64_t refresh_time_until(uint32_t bank, uint64_t time) const;
@@ -267,8 +274,9 @@ class Channel {
     Activity moving_{};        ///< goes on, unless it has no data
 };
 
-inline void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row) {
-    if (observer_ != nullptr) observer_->on_command({time, command, rank, bank, row});
+inline void Channel::report(uint64_t time, Command command, uint32_t rank, uint32_t bank, uint32_t row,
+                            uint32_t source) {
+    if (observer_ != nullptr) observer_->on_command({time, command, rank, bank, row, source});
 }
 
 inline void Channel::classify(uint32_t bank, bool is_write) {

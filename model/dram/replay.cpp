@@ -25,9 +25,10 @@ void check(const ReplayConfig& config) {
 
 class Replay {
   public:
-    Replay(const ReplayConfig& config, TraceSource& trace, CommandObserver* observer)
+    Replay(const ReplayConfig& config, TraceSource& trace, const std::vector<CommandObserver*>& observers)
         : config_(config), trace_(trace), channels_(config.channels, Channel(config.channel)) {
-        if (config.channels == 1) channels_[0].observe(observer);
+        for (size_t c = 0; c < std::min(observers.size(), channels_.size()); ++c)
+            channels_[c].observe(observers[c]);
     }
 
     ReplayResult run() {
@@ -125,7 +126,7 @@ class Replay {
             result_.back_pressure += channel.now() - time;
             time = channel.now();
         }
-        channel.push({time, address, request.is_write, 0});
+        channel.push({time, address, request.is_write, 0, 1, request.source});
         if (!request.is_write) ++in_flight_;
         ++(request.is_write ? result_.requested_writes : result_.requested_reads);
         collect(channel);
@@ -211,9 +212,10 @@ class Replay {
 
 }  // namespace
 
-ReplayResult replay(const ReplayConfig& config, TraceSource& trace, CommandObserver* observer) {
+ReplayResult replay(const ReplayConfig& config, TraceSource& trace,
+                    const std::vector<CommandObserver*>& observers) {
     check(config);
-    return Replay(config, trace, observer).run();
+    return Replay(config, trace, observers).run();
 }
 
 }  // namespace kpu::dram

@@ -28,6 +28,7 @@ struct ReplayResult {
 /// Requests enter in their order, at most one per DRAM clock and channel, a read only while fewer than
 /// max_outstanding are in flight; a write is done once the controller has taken it. Throws UserError for a
 /// zero or impossible configuration, and naming trace and line for an address outside of the memory.
-ReplayResult replay(const ReplayConfig& config, TraceSource& trace, CommandObserver* observer = nullptr);
+ReplayResult replay(const ReplayConfig& config, TraceSource& trace,
+                    const std::vector<CommandObserver*>& observers = {});
 
 }  // namespace kpu::dram

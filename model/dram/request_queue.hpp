@@ -15,7 +15,7 @@ struct Entry {
     uint64_t refresh_before = 0;      ///< Channel's sum of refresh times at arrival
     uint64_t turn_around_before = 0;  ///< Channel's sum of turn-around times at arrival
     uint32_t row = 0;
-    uint32_t request = 0;  ///< whose burst it is
+    uint32_t request = 0;  ///< whose burst it is; of a write, which is answered already, its source
 };
 
 /// The waiting bursts of one direction, numbered in order of arrival; those of a bank are linked, oldest

@@ -8,7 +8,8 @@ namespace kpu::dram {
 void Channel::issue_activate(uint32_t b, uint64_t time) {
     Bank& bank = banks_[b];
     Rank& rank = ranks_[bank.rank];
-    bank.row = queues_[decided_].head(b).row;
+    const Entry& oldest = queues_[decided_].head(b);
+    bank.row = oldest.row;
     fresh_ |= uint64_t{1} << b;
     bank.open = true;
     bank.served = 0;
@@ -29,7 +30,8 @@ void Channel::issue_activate(uint32_t b, uint64_t time) {
         classify(b, is_write);
     }
     take_slot(time, false, t_.activate_clocks);
-    report(time, Command::activate, bank.rank, b, bank.row);
+    if (observer_ != nullptr)
+        report(time, Command::activate, bank.rank, b, bank.row, source_of(oldest, decided_));
 }
 
 void Channel::issue_precharge(uint32_t b, uint64_t time) {

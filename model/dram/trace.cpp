@@ -184,7 +184,21 @@ void TraceFile::begin(const Line& line) {
     access_.address = line.address;
     access_.is_write = line.is_write;
     access_.line = line_;
+    if (form_ == TraceForm::run) access_.source = source_of(line);
     bytes_left_ = line.bytes;
+}
+
+/// The iterations of a task are one.
+uint32_t TraceFile::source_of(const Line& line) {
+    const std::string_view task = line.task.substr(0, line.task.find('['));
+    if (const Source& last = sources_[access_.source]; last.unit == line.unit && last.task == task)
+        return access_.source;
+    const auto [place, added] = known_sources_.try_emplace({std::string(line.unit), std::string(task)},
+                                                           static_cast<uint32_t>(sources_.size()));
+    if (added && known_sources_.size() == 1) place->second = 0;  // in place of the one without a name
+    if (added && place->second > 0) sources_.emplace_back();
+    if (added) sources_[place->second] = {std::string(line.unit), std::string(task)};
+    return place->second;
 }
 
 TraceRequest TraceFile::next_burst() {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@ struct TraceRequest {
     bool is_write = false;
     uint64_t line = 0;      ///< where it stands, from 1
     bool relative = false;  ///< time counts from when the request before it was taken
+    uint32_t source = 0;    ///< who asks: one of TraceSource::sources()
 };
 
 /// Where requests come from, in the order in which they are to be served.
@@ -27,6 +29,14 @@ class TraceSource {
     virtual ~TraceSource() = default;
     virtual std::optional<TraceRequest> next() = 0;
     virtual const std::string& name() const = 0;
+    /// Who asked so far; traces that do not say have one.
+    struct Source {
+        std::string unit, task;
+    };
+    const std::vector<Source>& sources() const { return sources_; }
+
+  protected:
+    std::vector<Source> sources_{{}};
 };
 
 /// Forms of trace files:
@@ -70,7 +80,8 @@ class TraceFile final : public TraceSource {
         uint64_t cycle = 0;  ///< of the trace's clock; csv: nCK
         uint64_t address = 0;
         bool is_write = false;
-        uint64_t bytes = 1;  ///< 1: the burst that has it
+        uint64_t bytes = 1;           ///< 1: the burst that has it
+        std::string_view unit, task;  ///< run only
     };
     /// Nothing for a line that holds no request to DRAM.
     std::optional<Line> parse(std::string_view text) const;
@@ -83,6 +94,7 @@ class TraceFile final : public TraceSource {
     uint64_t parse_bytes(std::string_view text) const;
     void begin(const Line& line);
     uint64_t clocks_of(uint64_t cycles) const;
+    uint32_t source_of(const Line& line);
     TraceRequest next_burst();
     [[noreturn]] void fail(const std::string& what, const std::string& fix) const;
 
@@ -100,7 +112,8 @@ class TraceFile final : public TraceSource {
     bool ended_ = false;
     TraceForm form_;
     uint64_t line_ = 0;
-    uint64_t cycle_ = 0;       ///< of the last line; rstl: the sum of all
+    uint64_t cycle_ = 0;  ///< of the last line; rstl: the sum of all
+    std::map<std::pair<std::string, std::string>, uint32_t> known_sources_;
     TraceRequest access_;      ///< of it: what its next burst continues
     uint64_t bytes_left_ = 0;  ///< of it
 };

@@ -83,17 +83,20 @@ TraceFile::Line TraceFile::parse_csv(std::string_view text) const {
 }
 
 std::optional<TraceFile::Line> TraceFile::parse_run(std::string_view text) const {
-    std::array<std::string_view, 5> cells;  // unit and task that follow them do not matter here
+    std::array<std::string_view, 7> cells;
     size_t from = 0;
     for (std::string_view& cell : cells) {
-        const size_t to = std::min(text.find(',', from), text.size());
+        const bool last = &cell == &cells.back();
+        const size_t to = last ? text.size() : std::min(text.find(',', from), text.size());
+        const bool needed = &cell < &cells[5];  // files that were cut have no unit and task
+        if (from > text.size() && !needed) break;
         if (from > text.size())
             fail(fmt::format("`{}` has not the cells of an access", text.substr(0, 60)),
                  "write the memory trace again with `kpusim run --memory-trace`");
         cell = trimmed(text.substr(from, to - from));
         from = to + 1;
     }
-    const auto& [cycle, access, level, address, bytes] = cells;
+    const auto& [cycle, access, level, address, bytes, unit, task] = cells;
     if (level != "dram") return std::nullopt;
     Line line;
     if (!parse_whole(cycle, line.cycle, 10))
@@ -103,6 +106,8 @@ std::optional<TraceFile::Line> TraceFile::parse_run(std::string_view text) const
     line.is_write = access == "write";
     line.address = parse_address(address);
     line.bytes = parse_bytes(bytes);
+    line.unit = unit;
+    line.task = !task.empty() && task.front() == '"' ? task.substr(1) : task;
     return line;
 }
 

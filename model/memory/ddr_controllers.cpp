@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/diagnostics.hpp"
+#include "model/memory/bank_recorder.hpp"
 
 namespace kpu::model {
 
@@ -56,13 +57,22 @@ DdrControllers::DdrControllers(const DdrConfig& config, const Clock& core)
     : crossing_(core, Clock(config.timing.clock_hz)),
       interleave_(config),
       load_(config.channels),
-      burst_bytes_(config.timing.burst_bytes) {
+      burst_bytes_(config.timing.burst_bytes),
+      memory_(config.timing.clock_hz),
+      geometry_(config.controller->geometry) {
     const dram::Config& controller = *config.controller;
     for (uint32_t i = 0; i < config.channels; ++i)
         channels_.push_back(std::make_unique<DdrController>(controller, crossing_));
     const uint64_t least = uint64_t{controller.policy.request_nck} + controller.policy.response_nck;
     // one less: the edges of the two clocks are rounded to picoseconds
     least_time_ = std::max<Cycles>(2, least * (core.hz() / 1000) / (config.timing.clock_hz / 1000)) - 1;
+}
+
+DdrControllers::~DdrControllers() = default;
+
+void DdrControllers::trace_banks_to(traces::EventSink& sink, const std::vector<uint16_t>& units) {
+    recorder_ = std::make_unique<BankRecorder>(sink, memory_, geometry_, units);
+    for (size_t c = 0; c < channels_.size(); ++c) channels_[c]->observe(recorder_->of_channel(c));
 }
 
 void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t bytes, bool is_write) {
@@ -76,7 +86,8 @@ void DdrControllers::take(const DdrRequest& request, uint64_t address, uint32_t 
     ++channel.requests;
     ++requests_;
     const uint64_t bursts = burst_bytes_.quotient(local + bytes - 1) - burst_bytes_.quotient(local) + 1;
-    channel.take({arrival, local, is_write, tag, static_cast<uint32_t>(bursts)});
+    channel.take({arrival, local, is_write, tag, static_cast<uint32_t>(bursts),
+                  recorder_ ? recorder_->source_of(*request.stream) : 0});
     collect(channel);
     if (channel.requests > 0) bound_ = std::min(bound_, crossing_.to_core(channel.bound()));
 }

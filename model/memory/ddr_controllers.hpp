@@ -8,9 +8,11 @@
 #include "model/memory/ddr.hpp"
 #include "model/memory/divide.hpp"
 #include "model/stream/stream.hpp"
+#include "traces/event.hpp"
 
 namespace kpu::model {
 
+class BankRecorder;
 class StreamState;
 
 /// A burst of a stream at the DRAM: who asked.
@@ -48,6 +50,7 @@ class DdrController {
     /// Ends the accounting at nCK `end`. Bursts that the controller has taken are still carried out.
     void finish(uint64_t end);
     const DramCounters& counters() const { return counters_; }
+    void observe(dram::CommandObserver* observer) { channel_.observe(observer); }
     uint64_t peak_queue() const { return peak_queue_; }
 
     DdrAccount account;
@@ -72,7 +75,12 @@ class DdrController {
 class DdrControllers final : public DramModel {
   public:
     DdrControllers(const DdrConfig& config, const Clock& core);
+    ~DdrControllers() override;
+    DdrControllers(const DdrControllers&) = delete;
+    DdrControllers& operator=(const DdrControllers&) = delete;
 
+    /// Records from now on what banks do. `units`: of the channels.
+    void trace_banks_to(traces::EventSink& sink, const std::vector<uint16_t>& units);
     /// A request for [address, address + bytes), which lies in one channel.
     void take(const DdrRequest& request, uint64_t address, uint32_t bytes, bool is_write);
     /// Issues every command that can be issued before arrivals of cycle `until` are seen.
@@ -100,7 +108,10 @@ class DdrControllers final : public DramModel {
     Divisor burst_bytes_;
     Cycles least_time_;
     std::vector<std::unique_ptr<DdrController>> channels_;
-    Pool<DdrRequest> open_;  ///< by tag
+    Clock memory_;
+    dram::Geometry geometry_;
+    std::unique_ptr<BankRecorder> recorder_;  ///< none: not recorded
+    Pool<DdrRequest> open_;                   ///< by tag
     std::vector<DdrAnswer> answers_;
     uint64_t requests_ = 0;  ///< without an answer
     uint64_t advanced_ = 0;  ///< nCK

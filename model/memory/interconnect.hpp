@@ -38,7 +38,9 @@ class Interconnect : public sc_core::sc_module {
     /// Records states and queue depths of every memory resource; unit_ids parallel to
     /// memory_system().resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
-    void trace_accesses_to(traces::EventSink& sink) { memory_system_.trace_accesses_to(sink); }
+    void trace_accesses_to(traces::EventSink& sink, const std::vector<uint16_t>& unit_ids) {
+        memory_system_.trace_accesses_to(sink, unit_ids);
+    }
     /// Ends the accounting at `elapsed`; no stream moves afterwards.
     void finish(Cycles elapsed);
 

@@ -1,6 +1,6 @@
 # kpu::memory: the memory system, free of SystemC; kpu::interconnect: its SystemC modules.
 kpu_library(memory
-  SOURCES memory/ddr.cpp memory/ddr_controllers.cpp memory/sram.cpp memory/stream_state.cpp memory/stepper.cpp
+  SOURCES memory/bank_recorder.cpp memory/ddr.cpp memory/ddr_controllers.cpp memory/sram.cpp memory/stream_state.cpp memory/stepper.cpp
           memory/memory_system.cpp memory/memory_config.cpp memory/platform_config.cpp
   LINK kpu_isa kpu_values kpu_platforms kpu_traces kpu_dram)
 kpu_library(interconnect OBJECT

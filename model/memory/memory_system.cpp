@@ -335,6 +335,15 @@ void MemorySystem::Impl::trace_to(traces::EventSink* sink, const std::vector<uin
         [&](size_t index, auto& busy) { busy.recorder.connect(sink, unit_ids[index], &config.core); });
 }
 
+void MemorySystem::Impl::trace_accesses_to(traces::EventSink& sink, const std::vector<uint16_t>& unit_ids) {
+    access_trace_ = {&sink, &config.core};
+    if (!burst_) return;
+    std::vector<uint16_t> channels(burst_->channel_count());
+    for (size_t i = 0; i < resources.size(); ++i)
+        if (resources[i].kind == UnitKind::ddr) channels[resources[i].place] = unit_ids.at(i);
+    burst_->trace_banks_to(sink, channels);
+}
+
 void MemorySystem::Impl::finish(Cycles elapsed) {
     dram_->finish(elapsed);
     each_busy_track([&](size_t, auto& busy) { busy.finish(elapsed); });
@@ -375,7 +384,9 @@ std::array<uint64_t, 2> MemorySystem::dram_bytes(size_t channel) const { return 
 void MemorySystem::trace_to(traces::EventSink* sink, const std::vector<uint16_t>& ids) {
     impl_->trace_to(sink, ids);
 }
-void MemorySystem::trace_accesses_to(traces::EventSink& sink) { impl_->trace_accesses_to(sink); }
+void MemorySystem::trace_accesses_to(traces::EventSink& sink, const std::vector<uint16_t>& ids) {
+    impl_->trace_accesses_to(sink, ids);
+}
 void MemorySystem::finish(Cycles elapsed) { impl_->finish(elapsed); }
 const MemoryConfig& MemorySystem::config() const { return impl_->config; }
 

@@ -89,8 +89,9 @@ class MemorySystem {
     std::array<uint64_t, 2> dram_bytes(size_t channel) const;
     /// Records changes of state of every resource; unit_ids parallel to resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
-    /// Records every burst of the streams opened from now on, when it comes to a memory.
-    void trace_accesses_to(traces::EventSink& sink);
+    /// Records every burst of the streams opened from now on, when it comes to a memory, and what the banks of
+    /// controllers do for them. Unit ids as for trace_to().
+    void trace_accesses_to(traces::EventSink& sink, const std::vector<uint16_t>& unit_ids);
     /// Ends the accounting: refreshes and states up to `elapsed`. No stream may be advanced afterwards.
     void finish(Cycles elapsed);
     const MemoryConfig& config() const;

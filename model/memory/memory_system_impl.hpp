@@ -41,7 +41,7 @@ class MemorySystem::Impl {
     void add_resources(Handle stream, std::vector<size_t>& indices);
     std::vector<RouteHop> route(const StreamRequest& request) const;
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);
-    void trace_accesses_to(traces::EventSink& sink) { access_trace_ = {&sink, &config.core}; }
+    void trace_accesses_to(traces::EventSink& sink, const std::vector<uint16_t>& unit_ids);
     void finish(Cycles elapsed);
 
     MemoryConfig config;

@@ -132,6 +132,8 @@ class StreamState {
 
     /// A burst comes to the memory at a side of the stream, at its time.
     void record_access(const Burst& burst, uint8_t side) const;
+    uint32_t task() const { return task_; }
+    uint32_t op() const { return op_; }
 
   private:
     const Burst& at(uint64_t index) const { return ring_[index & mask_]; }

@@ -14,6 +14,7 @@
 #include "platforms/platform.hpp"
 #include "platforms/schema.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/cli/dram_traffic.hpp"
 #include "runtime/cli/ending.hpp"
 
 namespace kpu::cli {
@@ -29,6 +30,7 @@ struct DramOptions {
     int64_t channels = 1, ranks = 1, interleave = 256, outstanding = 32;
     uint32_t data_rate = 0;
     bool json = false;
+    DramTrafficFiles traffic;
 };
 
 /// Sets one field of the device or the controller, by its name in the platform schema.
@@ -103,7 +105,6 @@ class CommandFile final : public dram::CommandObserver {
   public:
     explicit CommandFile(Output& output) : output_(output) { output_.write("clock,command,rank,bank,row\n"); }
     void on_command(const dram::IssuedCommand& c) override {
-        if (interrupted) throw Ended();
         static constexpr const char* names[] = {"ACT", "PRE", "PREA", "RD",  "WR",    "REF",
                                                 "PDE", "PDX", "SRE",  "SRX", "PREsb", "REFsb"};
         const bool of_bank = c.command == dram::Command::activate || c.command == dram::Command::precharge ||
@@ -117,6 +118,19 @@ class CommandFile final : public dram::CommandObserver {
 
   private:
     Output& output_;
+};
+
+/// Several observers of a channel as one, which ends the replay when partial results are wanted.
+class Observers final : public dram::CommandObserver {
+  public:
+    void add(dram::CommandObserver* observer) { observers_.push_back(observer); }
+    void on_command(const dram::IssuedCommand& command) override {
+        if (interrupted) throw Ended();
+        for (dram::CommandObserver* observer : observers_) observer->on_command(command);
+    }
+
+  private:
+    std::vector<dram::CommandObserver*> observers_;
 };
 
 double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -189,23 +203,34 @@ std::string as_text(const Json& report) {
     return text;
 }
 
-/// Nothing when it ended while commands were written: there are those.
-std::optional<dram::ReplayResult> replay(const DramOptions& options, const dram::ReplayConfig& config,
+/// Nothing when it ended while commands were observed: what was seen of them is written.
+std::optional<dram::ReplayResult> replay(DramOptions& options, const dram::ReplayConfig& config,
                                          dram::TraceSource& trace) {
-    if (options.commands.empty()) return dram::replay(config, trace);
-    auto output = Output::to_file(options.commands);
-    CommandFile commands(output);
+    const std::vector<dram::CommandObserver*> banks = options.traffic.observe(config);
+    if (options.commands.empty() && banks.empty()) return dram::replay(config, trace);
+    std::optional<Output> output;
+    std::optional<CommandFile> commands;
+    std::vector<Observers> observers(config.channels);
+    std::vector<dram::CommandObserver*> of_channels;
+    for (size_t c = 0; c < observers.size(); ++c) {
+        if (!banks.empty()) observers[c].add(banks[c]);
+        of_channels.push_back(&observers[c]);
+    }
+    if (!options.commands.empty()) {
+        output.emplace(Output::to_file(options.commands));
+        observers[0].add(&commands.emplace(*output));
+    }
     std::optional<dram::ReplayResult> result;
     try {
-        result = dram::replay(config, trace, &commands);
+        result = dram::replay(config, trace, of_channels);
     } catch (const Ended&) {
         result.reset();
     }
-    output.finish();
+    if (output) output->finish();
     return result;
 }
 
-void run(const DramOptions& options, int& exit_code) {
+void run(DramOptions& options, int& exit_code) {
     proto::DdrDevice device = device_of(options);
     proto::DdrController controller = platforms::default_ddr_controller();
     for (const std::string& text : options.sets) set_field(text, device, controller);
@@ -216,12 +241,19 @@ void run(const DramOptions& options, int& exit_code) {
         count_option("--max-outstanding", options.outstanding)};
     if (!options.commands.empty() && config.channels > 1)
         throw UserError("--commands records one channel. Fix: leave --commands out, or give --channels 1.");
+    std::vector<std::string> paths = options.traffic.paths();
+    paths.push_back(options.commands);
+    refuse_repeated(paths);
+    for (const std::string& path : paths)
+        if (!path.empty()) Output::check(path);
     dram::TraceFile file(options.trace, config, {dram::trace_form_of(options.form), options.core_mhz});
     Interruptible trace(file);
     std::optional<dram::ReplayResult> replayed;
     {
         const KeepsPartialResults keeps;
         replayed = replay(options, config, trace);
+        options.traffic.write(file.sources(), file.name(),
+                              fmt::format("{}, {}", device.name(), config.channel.map.text()));
     }
     if (interrupted) {
         print_err(time_is_up() ? fmt::format("error: stopped after {:g} seconds: results are partial. {}.\n",
@@ -284,6 +316,7 @@ void add_dram(CLI::App& app, int& exit_code) {
                      "FIELD=VALUE: a field of the device or the controller, as in ddr_devices.textproto")
         ->allow_extra_args(false);
     command->add_option("--commands", options->commands, "write every DRAM command to this CSV file");
+    options->traffic.add_to(*command);
     command->add_flag("--json", options->json, "as JSON");
     command->callback([options, &exit_code] { run(*options, exit_code); });
 }

@@ -104,7 +104,7 @@ TEST(DramChannel, ALongPauseIsAsIfStepped) {
                 }
                 ListTrace counted(requests), stepped(requests);
                 Listener listener;
-                const ReplayResult a = replay(config, counted), b = replay(config, stepped, &listener);
+                const ReplayResult a = replay(config, counted), b = replay(config, stepped, {&listener});
                 EXPECT_EQ(a.cycles, b.cycles);
                 EXPECT_EQ(a.counters.refreshes, b.counters.refreshes);
                 EXPECT_EQ(a.counters.refreshes, listener.refreshes);

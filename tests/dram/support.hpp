@@ -29,7 +29,7 @@ inline ReplayResult replay_pattern(const ReplayConfig& config, const std::string
                                    const std::string& pattern, uint64_t bursts,
                                    CommandObserver* observer = nullptr) {
     Pattern trace(pattern, bursts, row_stride(device), config.channel.timing.tck_ns);
-    return replay(config, trace, observer);
+    return replay(config, trace, {observer});
 }
 
 /// A trace from a list.

@@ -87,7 +87,7 @@ class DramCommand(unittest.TestCase):
             self.assertRegex(result.stderr, rf"<stdin>:2:1: .*{words}.*Fix: \S")
 
     def test_traces_of_other_simulators(self) -> None:
-        """A run's requests as DRAMSys and Ramulator have them: the same requests, the same figures from them."""
+        """A run's requests as DRAMSys and Ramulator have them, and the figures from them."""
         program = Path(__file__).resolve().parents[2] / "examples" / "gemm_relu" / "gemm_relu.nem"
         with tempfile.TemporaryDirectory() as folder:
             files = {name: Path(folder) / f"m.{name}" for name in ("csv", "stl", "rstl", "lst")}

@@ -91,14 +91,14 @@ TEST(DramTiming, EveryCommandStreamIsLegalAndEveryRuleIsReached) {
         for (const uint64_t bytes : {uint64_t{1} << 18, uint64_t{1} << 29}) {
             CommandChecker checker(config.channel);
             ListTrace trace(random_mix(bytes, 4000, bytes, 8000));
-            replay(config, trace, &checker);
+            replay(config, trace, {&checker});
             expect_legal(checker);
             merge(slack, checker.slack());
         }
         for (uint64_t early = 1; early < 100 && c.mapping == "row_bank_column" && c.ranks == 1; ++early) {
             CommandChecker checker(config.channel);
             ListTrace trace(close_before_refresh(config.channel, early));
-            replay(config, trace, &checker);
+            replay(config, trace, {&checker});
             expect_legal(checker);
             merge(slack, checker.slack());
         }
@@ -106,7 +106,7 @@ TEST(DramTiming, EveryCommandStreamIsLegalAndEveryRuleIsReached) {
         sleepy.channel.policy.self_refresh_nck = 0;
         CommandChecker checker(config.channel);
         ListTrace idle({{0, 0, false, 1}, {5 * uint64_t{config.channel.timing.trefi}, 64, false, 2}});
-        replay(sleepy, idle, &checker);
+        replay(sleepy, idle, {&checker});
         expect_legal(checker);
         merge(slack, checker.slack());
     }

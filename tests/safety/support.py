@@ -41,14 +41,15 @@ SCHEDULE = "tile 32 f32\ntensor 0 a 32 32 input\ntensor 1 b 32 32 output\n"
 
 # Options that name a file or folder to write, by verb; the last one of a command below precedes its name.
 TRACES = ("--vcd", "--power", "--stalls", "--memory-trace", "--perfetto", "--konata")
+BANKS = ("--dram-traffic", "--dram-page")
 WRITES = {
-    "run": ("--output", "--events", "--hazards", "--junit", "--write-budgets", *TRACES),
-    "export": TRACES,
+    "run": ("--output", "--events", "--hazards", "--junit", "--write-budgets", *TRACES, *BANKS),
+    "export": (*TRACES, *BANKS),
     "explain": ("--html",),
     "asm": ("--output",),
     "compile": ("--output",),
     "disasm": ("--output",),
-    "dram": ("--commands",),
+    "dram": ("--commands", *BANKS),
     "validate": (),
     "debug": (),
     "check": ("--junit",),
@@ -68,7 +69,8 @@ OTHERS = set(
     "--ranks --data-rate --dim --batch --precision --calibrate --percentile --boundary --layout "
     "--image-mean --image-std --print-after --explain-mapping --dot --memory-map --export-qdq "
     "--retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share --power-by "
-    "--power-in --report-accuracy --write-mapping --group-size --memory-trace-form --trace-form --inferences --effort --no-own-choice".split()
+    "--power-in --report-accuracy --write-mapping --group-size --inferences --effort --no-own-choice "
+    "--memory-trace-form --trace-form --dram-traffic-by".split()
 )
 
 
@@ -110,8 +112,8 @@ class SafetyTest(unittest.TestCase):
 
     @classmethod
     def run_of(cls) -> tuple[object, ...]:
-        """The smallest run."""
-        return ("run", cls.program, "--fill", "random:1", "--quiet")
+        """The smallest run, on a DRAM that has banks."""
+        return ("run", cls.program, "--fill", "random:1", "--quiet", "--set", "ddr.fidelity=burst")
 
     def writing(self) -> list[tuple[object, ...]]:
         """Every command that writes a file; the file's name follows."""

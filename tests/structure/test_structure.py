@@ -50,7 +50,7 @@ USES = {
     "compiler/precision": "compiler/passes compiler/quantize compiler/emit",
     "compiler/quantize": "compiler/graph",
     "model/stream": "values traces",
-    "model/dram": "platforms",
+    "model/dram": "platforms traces",
     "model/memory": "model/dram model/stream",
     "model/task": "execution model/stream",
     "model/unit": "model/task model/memory model/timing",
