@@ -8,6 +8,7 @@
 #include "runtime/compare/difference.hpp"
 #include "runtime/compare/page.hpp"
 #include "traces/corners.hpp"
+#include "traces/dram_traffic/traffic.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
 #include "traces/intervals.hpp"
@@ -209,6 +210,49 @@ py::dict power_by(const Recording& recording, std::optional<double> bin_ns, cons
     return columns;
 }
 
+/// Edges of the core before each time.
+py::array_t<uint64_t> cycles_of(const Recording& recording, const py::array_t<uint64_t>& time_ps) {
+    const Clock clock = recording.info.clock();
+    py::array_t<uint64_t> cycles(time_ps.size());
+    const auto times = time_ps.unchecked<1>();
+    for (py::ssize_t i = 0; i < times.shape(0); ++i) cycles.mutable_at(i) = clock.edges_before(times(i));
+    return cycles;
+}
+
+using traces::BankCounts;
+constexpr uint64_t BankCounts::*bank_counts[] = {
+    &BankCounts::reads,     &BankCounts::writes,    &BankCounts::hits,        &BankCounts::misses,
+    &BankCounts::conflicts, &BankCounts::activates, &BankCounts::turn_arounds};
+
+/// Starts of bins and their width in ns, channels, counts by (bin, channel, bank); who asked, with counts.
+py::tuple bank_traffic(const Recording& recording) {
+    const traces::DramTraffic traffic = traces::dram_traffic(recording.info, recording.events);
+    const auto bins = traffic.bins(), channels = traffic.channels().size(), banks = traffic.banks();
+    py::list counts;
+    for (const auto count : bank_counts) {
+        py::array_t<uint64_t> values({bins, channels, banks});
+        auto at = values.mutable_unchecked<3>();
+        for (size_t bin = 0; bin < bins; ++bin)
+            for (size_t c = 0; c < channels; ++c)
+                for (size_t b = 0; b < banks; ++b)
+                    at(static_cast<py::ssize_t>(bin), static_cast<py::ssize_t>(c),
+                       static_cast<py::ssize_t>(b)) = traffic.at(bin, c, b).*count;
+        counts.append(std::move(values));
+    }
+    py::list streams;
+    for (const traces::DramTraffic::Stream& stream : traffic.streams()) {
+        py::list sums;
+        for (const auto count : bank_counts) sums.append(stream.counts.*count);
+        streams.append(py::make_tuple(stream.unit, stream.task, stream.operation, sums));
+    }
+    const double width = static_cast<double>(traffic.width()) / 1000;
+    return py::make_tuple(
+        doubles(
+            bins,
+            [&](size_t bin) { return static_cast<double>(traffic.from() + bin * traffic.width()) / 1000; }),
+        width, traffic.channels(), counts, streams);
+}
+
 std::vector<std::string> cause_names() {
     std::vector<std::string> names;
     for (int cause = 0; cause < traces::cause_count; ++cause)
@@ -290,6 +334,9 @@ void bind_recording(py::module_& module) {
         .def("explain_data", &explain_data, Release())
         .def("power", &power, arg("bin_ns"))
         .def("power_by", &power_by, arg("bin_ns"), arg("by"))
+        .def("core_hz", [](const Recording& self) { return self.info.core_hz; })
+        .def("cycles_of", &cycles_of, arg("time_ps"))
+        .def("bank_traffic", &bank_traffic)
         .def("accesses", [](const Recording& self) { return self.info.accesses; })
         .def(
             "write_events",

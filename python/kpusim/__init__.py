@@ -43,9 +43,13 @@ from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
 from kpusim.sweeps.results import SweepResults
 from kpusim.sweeps.sweeping import sweep
 from kpusim.tables import FrontEnd, Option, TraceFormat, front_ends, trace_formats
+from kpusim.timeline import Timeline
+from kpusim.traffic import Banks, BankStream, Traffic
 
 __all__ = [
     "ArgumentError",
+    "BankStream",
+    "Banks",
     "Change",
     "CompletedTask",
     "ComputeBackend",
@@ -78,7 +82,9 @@ __all__ = [
     "SweepResults",
     "TaskStatus",
     "TensorSpec",
+    "Timeline",
     "TraceFormat",
+    "Traffic",
     "UnknownNameError",
     "UserError",
     "WhatIf",

@@ -1,20 +1,13 @@
-"""Pictures of a run: where its units' time went, as HTML and through matplotlib, which is an extra."""
+"""What notebooks show of a run: where its units' time went, as HTML."""
 
 from __future__ import annotations
 
 import html
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from kpusim import _core
-from kpusim.errors import UserError
-from kpusim.frames import extra
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from kpusim.run import Run
 
 #: One colour for each kind of time, from useful work to idle; readable to the colour-blind.
@@ -79,65 +72,3 @@ def row_of(name: str, parts: list[float]) -> str:
         f"<tr><td style='text-align:left'>{html.escape(name)}</td><td>{bar}</td>"
         f"<td style='text-align:right'>{parts[0]:.1%}</td></tr>"
     )
-
-
-def figure_of(run: Run, kind: str) -> Figure:
-    """A matplotlib figure of the run."""
-    kinds = {"units": draw_units, "power": draw_power, "ops": draw_ops}
-    if not isinstance(kind, str) or kind not in kinds:
-        raise UserError(f"there is no plot {kind!r}. Fix: give one of {', '.join(kinds)}.")
-    if run.mode == "functional":
-        raise UserError("a functional run has no time to plot. Fix: use mode values+timing or timing.")
-    # not pyplot: no window, no state of the process
-    figure: Figure = extra("matplotlib.figure", "plot").Figure(figsize=(9, 4.5), layout="constrained")
-    kinds[kind](run, figure.add_subplot())
-    return figure
-
-
-def draw_units(run: Run, axes: Axes) -> None:
-    """Where each unit's time went."""
-    found = shares(run)
-    names = list(found)
-    left = [0.0] * len(names)
-    for band, (label, colour) in enumerate(zip(labels(), COLOURS, strict=True)):
-        widths = [100 * found[name][band] for name in names]
-        axes.barh(names, widths, left=left, color=colour, label=label)
-        left = [a + b for a, b in zip(left, widths, strict=True)]
-    axes.invert_yaxis()
-    axes.set(xlim=(0, 100), xlabel="share of the run, %", title=title_of(run))
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=len(COLOURS), fontsize="small")
-
-
-def draw_power(run: Run, axes: Axes) -> None:
-    """Power over time, by where it goes."""
-    power = run.power
-    ends = (power.time_ns + power.dt_ns)[-1:]
-    edges = np.concatenate([power.time_ns, ends]) / 1000
-    below = 0 * power.total
-    for source, watts in power.watts.items():
-        if not watts.any():
-            continue
-        axes.stairs(below + watts, edges, baseline=below, fill=True, label=source)
-        below = below + watts
-    corners = power.by("corner")
-    if corners and below.any():
-        low, high = corners["low"].total, corners["high"].total
-        band = "low to high corner of the table"
-        axes.stairs(high, edges, baseline=low, fill=True, color="black", alpha=0.12, label=band)
-    axes.set(xlabel="time, us", ylabel="power, W", title=title_of(run))
-    if below.any():
-        axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
-
-
-def draw_ops(run: Run, axes: Axes) -> None:
-    """The operations to which most cycles are charged."""
-    most = 20
-    rows = sorted(run.ops, key=lambda row: -row.charged_cycles)[:most]
-    axes.barh([row.id for row in rows], [row.charged_cycles for row in rows], color=COLOURS[0])
-    axes.invert_yaxis()
-    axes.set(xlabel="charged cycles", title=title_of(run))
-
-
-def title_of(run: Run) -> str:
-    """What ran on what."""
-    return f"{run.program} on {run.platform}: {run.cycles:,} cycles"

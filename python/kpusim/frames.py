@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kpusim.run import Run
 
-Table = Literal["ops", "stalls", "power", "events"]
+Table = Literal["ops", "stalls", "power", "events", "traffic", "banks"]
 
 
 def extra(module: str, use: str) -> ModuleType:
@@ -33,15 +33,22 @@ def extra(module: str, use: str) -> ModuleType:
 
 def frame_of(run: Run, table: str) -> DataFrame:
     """One table of the run as a ``pandas.DataFrame``."""
-    makers: dict[str, Callable[[Run], Any]] = {
-        "ops": ops_rows,
-        "stalls": stall_columns,
-        "power": power_columns,
-        "events": event_columns,
+    makers: dict[str, Callable[[], DataFrame]] = {
+        "ops": lambda: framed(ops_rows(run)),
+        "stalls": lambda: framed(stall_columns(run)),
+        "power": lambda: run.power.to_pandas(),
+        "events": lambda: framed(event_columns(run)),
+        "traffic": lambda: run.traffic.to_pandas(),
+        "banks": lambda: run.traffic.banks.to_pandas(),
     }
     if not isinstance(table, str) or table not in makers:
         raise UserError(f"there is no table {table!r}. Fix: give one of {', '.join(makers)}.")
-    return extra("pandas", "to_pandas").DataFrame(makers[table](run), copy=True)
+    return makers[table]()
+
+
+def framed(rows: Any) -> DataFrame:  # noqa: ANN401
+    """Rows or columns as a frame of their own."""
+    return extra("pandas", "to_pandas").DataFrame(rows, copy=True)
 
 
 def ops_rows(run: Run) -> list[dict[str, Any]]:
@@ -58,18 +65,6 @@ def ops_rows(run: Run) -> list[dict[str, Any]]:
 def stall_columns(run: Run) -> dict[str, Any]:
     """What every unit did when, and why: the columns of the stall trace."""
     return dict(vars(run.events.intervals))
-
-
-def power_columns(run: Run) -> dict[str, Any]:
-    """Mean power of each bin, W, by source."""
-    power = run.power
-    return {
-        "time_ns": power.time_ns,
-        "dt_ns": power.dt_ns,
-        **power.watts,
-        "total": power.total,
-        "op": power.op,
-    }
 
 
 def event_columns(run: Run) -> dict[str, Any]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from kpusim import _core
 from kpusim.errors import UserError
+from kpusim.frames import extra
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -91,6 +97,17 @@ class Power:
             raise UserError(f"there is no power by {what!r}. Fix: give one of {', '.join(kinds)}.")
         columns = self._recording.power_by(self._bin_ns, what)
         return {name: PowerOf(column) for name, column in columns.items()}
+
+    def to_pandas(self) -> DataFrame:
+        """A row for each bin: ``time_ns``, ``dt_ns``, the sources in W, ``total``, ``op``.
+
+        Raises
+        ------
+        MissingPackageError
+            Without pandas.
+        """
+        columns = {"time_ns": self.time_ns, "dt_ns": self.dt_ns, **self.watts, "total": self.total}
+        return extra("pandas", "to_pandas").DataFrame({**columns, "op": self.op}, copy=True)
 
     @property
     def energy_uj(self) -> float:

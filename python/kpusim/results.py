@@ -18,6 +18,8 @@ from kpusim.arrays import Array
 from kpusim.errors import ArgumentError, Place, UnknownNameError, UserError
 from kpusim.power import Power
 from kpusim.tables import OptionValue, given_options, trace_formats
+from kpusim.timeline import Timeline
+from kpusim.traffic import Traffic
 
 StrPath = str | os.PathLike[str]
 
@@ -344,6 +346,24 @@ class Events:
         """What every unit did when, and why."""
         return Intervals(self._recording)
 
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The same as arrays."""
+        return Timeline(self.intervals, self.units, 1e12 / self._recording.core_hz())
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """Every request to a memory, as arrays.
+
+        Raises
+        ------
+        UserError
+            When requests were not recorded.
+        """
+        if not self.has_accesses:
+            raise UserError("requests to memories were not recorded. Fix: run with events='accesses'.")
+        return Traffic(self._recording)
+
     def power(self, bin_ns: float | None = None) -> Power:
         """Power over time, in bins of another width than the platform's.
 
@@ -390,7 +410,8 @@ class Events:
         Parameters
         ----------
         name : str
-            ``vcd``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``memory-trace``
+            ``vcd``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``memory-trace``, ``dram-traffic``,
+            ``dram-page``
             (:func:`kpusim.trace_formats` has all of them, and their options).
         path : str or path
             The file to write.

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kpusim import _core
+from kpusim import _core, plots
 from kpusim.arguments import number, path_text, whole_number
-from kpusim.drawing import figure_of, page_of
+from kpusim.drawing import page_of
 from kpusim.errors import Diagnostic, UserError
 from kpusim.frames import Table, frame_of
 from kpusim.power import Power
 from kpusim.progress import timeout_seconds
 from kpusim.results import Change, Events, Explanation, Hazard, OpRow, Stats, WhatIf
 from kpusim.tables import OptionValue, trace_formats
+from kpusim.timeline import Timeline
+from kpusim.traffic import Level, Traffic
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
@@ -96,6 +99,11 @@ class Run:
             raise UserError(f"the run was not recorded. Fix: make the Simulation with events={record!r}.")
         return self._replay(record).result().events
 
+    def _events_with_accesses(self) -> Events:
+        if self.mode != "functional" and (self._events is None or not self._events.has_accesses):
+            self._events = self._recorded("accesses")
+        return self.events
+
     def write_trace(
         self,
         name: str,
@@ -110,15 +118,27 @@ class Run:
         Parameters, exceptions: as of :meth:`Events.write_trace` and :attr:`events`.
         """
         needs_accesses = any(row.name == name and row.needs_accesses for row in trace_formats())
-        if needs_accesses and self.mode != "functional":
-            if self._events is None or not self._events.has_accesses:
-                self._events = self._recorded("accesses")
-        self.events.write_trace(name, path, window=window, units=units, **options)
+        events = self._events_with_accesses() if needs_accesses else self.events
+        events.write_trace(name, path, window=window, units=units, **options)
 
     @cached_property
     def power(self) -> Power:
         """Power over time, from the events, in bins of the platform's ``energy.trace_bin_ns``."""
         return self.events.power()
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """What every unit did when, and why, as arrays. Exceptions: as of :attr:`events`."""
+        return self.events.timeline
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """Every request to a memory, as arrays; ``traffic.banks`` has the banks of DRAM over time.
+
+        Requests are recorded with ``events="accesses"``; otherwise the first use simulates again. Exceptions:
+        as of :attr:`events`.
+        """
+        return self._events_with_accesses().traffic
 
     def explain(self, name: str | None = None) -> Explanation:
         """Why the run took its cycles, from its events, as ``kpusim explain`` tells it.
@@ -179,8 +199,9 @@ class Run:
 
         Parameters
         ----------
-        table : {"ops", "stalls", "power", "events"}
-            A row for each operation; each stretch of time of a unit; each bin of power; each event.
+        table : {"ops", "stalls", "power", "events", "traffic", "banks"}
+            A row for each operation; each stretch of time of a unit; each bin of power; each event; each
+            request to a memory; each DRAM bank in each bin (with ``ddr.fidelity="burst"``).
 
         Raises
         ------
@@ -194,15 +215,106 @@ class Run:
 
         Parameters
         ----------
-        kind : {"units", "power", "ops"}
-            Where each unit's time went; power over time; the operations with most cycles.
+        kind : {"units", "stalls", "timeline", "power", "roofline", "memory", "banks", "ops"}
+            Where each unit's time went, by five kinds or by every cause (``stalls``); what each unit did
+            when; power over time; operations under the roofs of the device; addresses over time; what each
+            DRAM bank did (with ``ddr.fidelity="burst"``); the operations with most cycles.
 
         Raises
         ------
         UserError
-            For another kind, without matplotlib, and in functional mode.
+            For another kind, without matplotlib, in functional mode, and without what is drawn.
         """
-        return figure_of(self, kind)
+        return plots.figure_of(self, kind)
+
+    def plot_stalls(self, axes: Axes | None = None) -> Axes:
+        """Draw where each unit's time went, cause by cause, in % of the run; idle time is left out.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw, here and in the other ``plot_`` methods; without it in a new figure, the result's
+            ``get_figure()``.
+
+        Raises
+        ------
+        UserError
+            Without matplotlib, and in functional mode; of all ``plot_`` methods.
+        """
+        return plots.draw_stalls(self, axes)
+
+    def plot_timeline(self, axes: Axes | None = None, *, units: Iterable[str] = ()) -> Axes:
+        """Draw what each unit did over core cycles, a row each, its cause as colour.
+
+        Parameters
+        ----------
+        units : iterable of str, optional
+            Patterns of the units to draw, such as ``e0_*``; none: all that did something.
+
+        Raises
+        ------
+        UserError
+            When no unit has such a name.
+        """
+        return plots.draw_timeline(self, axes, units)
+
+    def plot_power(self, axes: Axes | None = None, *, by: str = "source") -> Axes:
+        """Draw power over time, W over us, and the band of the energy table.
+
+        Parameters
+        ----------
+        by : {"source", "component", "engine", "unit", "op"}
+            What is stacked; the twelve largest, and the others together.
+
+        Raises
+        ------
+        UserError
+            For another word.
+        """
+        return plots.draw_power(self, axes, by)
+
+    def plot_roofline(self, axes: Axes | None = None) -> Axes:
+        """Draw operations per cycle against operations per byte of DRAM, L2 and L1.
+
+        Each operation is a point for each level. Its size is the time in which the operation was under
+        way; the three longest have their names.
+
+        Raises
+        ------
+        UserError
+            For a run without operations.
+        """
+        return plots.draw_roofline(self, axes)
+
+    def plot_memory(self, axes: Axes | None = None, *, level: Level = "dram") -> Axes:
+        """Draw which addresses of a level, in KiB, were read and written at which core cycle.
+
+        Parameters
+        ----------
+        level : {"dram", "l2", "l1"}
+            Of L1, those of all engines lie over each other.
+
+        Raises
+        ------
+        UserError
+            For another level.
+        """
+        return plots.draw_memory(self, axes, level)
+
+    def plot_banks(self, axes: Axes | None = None, *, count: str = "bursts") -> Axes:
+        """Draw what each DRAM bank did over time, us: a heat map, a row for each bank of each channel.
+
+        Parameters
+        ----------
+        count : str
+            ``bursts``, or a name of :attr:`kpusim.Banks.counts`.
+
+        Raises
+        ------
+        UserError
+            For another count, and for a DRAM without controllers: run with ``ddr.fidelity="burst"``.
+        """
+        return plots.draw_banks(self, axes, count)
 
     def _repr_html_(self) -> str:
         """What notebooks show: time, energy, and where each unit's time went."""
