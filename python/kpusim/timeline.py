@@ -47,6 +47,7 @@ class Timeline:
         self.cycles = intervals.cycles
         self.task = np.array(intervals.task, dtype=object)
         self.operation = np.array(intervals.operation, dtype=object)
+        self.operation[self.task == ""] = ""
 
     def of(self, unit: str) -> npt.NDArray[np.bool_]:
         """Which intervals are a unit's, shape (n,).

@@ -32,6 +32,7 @@ KINDS = (
     "active",
     "work",
     "access",
+    "bank",
 )
 
 

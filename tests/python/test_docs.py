@@ -30,6 +30,8 @@ def test_page(name: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
     runner.run(doctest.DocTestParser().get_doctest(blank, {}, page.name, str(page), 0))
     assert runner.tries > least
     assert runner.failures == 0
+    for name in re.findall(r"!\[[^\]]*\]\(pictures/([^)]+)\)", text):  # made by the page's own code
+        assert (tmp_path / name).stat().st_size > 5000
 
 
 def test_debugging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,3 +49,7 @@ def test_notebook(path: Path) -> None:
     nbformat.validate(notebook)
     assert all(not cell.get("outputs") for cell in notebook.cells)
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+    drawn = sum(".get_figure()" in cell.source for cell in notebook.cells)
+    assert len(pictures) >= drawn

@@ -85,6 +85,12 @@ def run(**options: Any) -> kpusim.Run:  # noqa: ANN401
     return simulation(**options).run(fill="zeros")
 
 
+def banked() -> kpusim.Run:
+    """A run on a DRAM with controllers."""
+    burst: dict[str, Any] = {"ddr.fidelity": "burst"}
+    return kpusim.simulate(RELU, "swkpu-v1", fill=1, **burst)
+
+
 def copied(elem: str, count: int, data: object) -> kpusim.Run:
     """A run of a program that copies elements of a type."""
     return kpusim.Simulation(COPY.format(4, elem, count), "swkpu-v1").run({"x": data})  # type: ignore[dict-item]
@@ -211,12 +217,9 @@ CASES = [
          [lambda: run(engine=Ones(np.ones(64, np.float16)))]),
     Case("backend.py", "Fix: one array each.", lambda: run(engine=Ones()),
          [lambda: run(engine=Ones(np.ones(64, np.float16)))]),
-    Case("drawing.py", "Fix: give one of {}.", lambda: run().plot("pie"),
-         [lambda: run().plot("units"), lambda: run().plot("power"), lambda: run().plot("ops")]),
-    Case("drawing.py", "Fix: use mode values+timing or timing.", lambda: run(mode="functional").plot(),
-         [lambda: run(mode="values+timing").plot(), lambda: run(mode="timing").plot()]),
     Case("frames.py", "Fix: give one of {}.", lambda: run().to_pandas("rows"),
-         [lambda: [run().to_pandas(name).size for name in ("ops", "stalls", "power", "events")]]),
+         [lambda: [banked().to_pandas(name).size
+                   for name in ("ops", "stalls", "power", "events", "traffic", "banks")]]),
     Case("kernel_data.py", "Fix: declare it as i8 or u8.",
          lambda: kernel("x: read i4[], o: output u32[]", LENGTH)([1]),
          [lambda: kernel("x: read i8[], o: output u32[]", LENGTH)([1]),
@@ -310,8 +313,21 @@ CASES = [
          [lambda: [run().stats[key] for key in list(run().stats)]]),
     Case("results.py", "Fix: give a positive number.", lambda: run(events=True).events.power(0),
          [lambda: run(events=True).events.power(100)]),
+    Case("plots.py", "there is no plot {}. Fix: give one of {}.", lambda: run().plot("pie"),
+         [lambda: [banked().plot(name) for name in
+                   ("units", "stalls", "timeline", "power", "roofline", "memory", "banks", "ops")]]),
+    Case("plots.py", "Fix: use mode values+timing or timing.", lambda: run(mode="functional").plot(),
+         [lambda: run(mode="values+timing").plot(), lambda: run(mode="timing").plot()]),
+    Case("plots.py", "Fix: give patterns of {}.", lambda: run().plot_timeline(units=["x*"]),
+         [lambda: run().plot_timeline(units=["e0_*", "sdma0"])]),
+    Case("plots.py", "Fix: plot a run that has operations.", lambda: copied("u8", 4, np.ones(4, np.uint8))
+         .plot_roofline(), [lambda: run().plot_roofline()]),
+    Case("plots.py", "banks have no count {}. Fix: give one of {}.", lambda: banked().plot_banks(count="x"),
+         [lambda: [banked().plot_banks(count=name) for name in ("bursts", "row_hits", "turn_arounds")]]),
     Case("power.py", "Fix: give one of {}.", lambda: run(events=True).power.by("layer"),
          [lambda: run(events=True).power.by("unit"), lambda: run(events=True).power.by("op")]),
+    Case("results.py", "Fix: run with events='accesses'.", lambda: run(events=True).events.traffic,
+         [lambda: run(events="accesses").events.traffic]),
     Case("results.py", "Fix: give (first, last), either may be None.",
          lambda: run().write_trace("vcd", "t.vcd", window=5),
          [lambda: run().write_trace("vcd", "t.vcd", window=(0, 50)),
@@ -383,6 +399,12 @@ CASES = [
          [lambda: simulation().run({"x": X})]),
     Case("simulation.py", "Fix: give 'zeros', or a seed of 0 or more.", lambda: simulation().run(fill="ones"),
          [lambda: simulation().run(fill="zeros"), lambda: simulation().run(fill=0)]),
+    Case("timeline.py", "Fix: give one of {}.", lambda: run().timeline.of("e9"),
+         [lambda: run().timeline.of("sdma0")]),
+    Case("traffic.py", "Fix: give one of {}.", lambda: run().traffic.bytes_of("l3", "read"),  # type: ignore[arg-type]
+         [lambda: run().traffic.bytes_of("dram", "read"), lambda: run().traffic.bytes_of("l1", "write")]),
+    Case("traffic.py", "Fix: give 0.001 or more.", lambda: run().traffic.over_time("l2", "read", 0),
+         [lambda: run().traffic.over_time("l2", "read", 0.001)]),
     Case("tables.py", "Fix: there are {}.", lambda: kpusim.load(DIGITS, precison="bf16"),
          [lambda: kpusim.load(DIGITS, "tile32", precision="bf16", batch=2)]),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import kpusim
 import numpy as np
@@ -142,15 +143,19 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every trace of the command, as files named like their kind."""
     folder = tmp_path_factory.mktemp("traces")
     options = [word for row in kpusim.trace_formats() for word in (f"--{row.name}", folder / row.name)]
-    command("run", GEMM, "--mode", "timing", "--quiet", "--events", folder / "events", *options)
+    burst = ("--set", "ddr.fidelity=burst")
+    command("run", GEMM, "--mode", "timing", "--quiet", *burst, "--events", folder / "events", *options)
     return folder
 
 
 def test_every_trace_equals_the_commands(traced: Path, tmp_path: Path) -> None:
     """Of a run that recorded nothing, of one that recorded, and of an event file: the same bytes."""
     names = [row.name for row in kpusim.trace_formats()]
-    assert set(names) == {"vcd", "power", "stalls", "memory-trace", "perfetto", "konata"}
-    runs = [kpusim.simulate(GEMM, mode="timing"), kpusim.simulate(GEMM, mode="timing", events="accesses")]
+    assert set(names) == {
+        "vcd", "power", "stalls", "memory-trace", "dram-traffic", "dram-page", "perfetto", "konata"
+    }  # fmt: skip
+    burst: dict[str, Any] = {"ddr.fidelity": "burst"}
+    runs = [kpusim.simulate(GEMM, mode="timing", events=record, **burst) for record in (False, "accesses")]
     writers = [run.write_trace for run in runs] + [kpusim.Events.load(traced / "events").write_trace]
     for write in writers:
         for name in names:

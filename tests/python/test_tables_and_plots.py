@@ -82,7 +82,7 @@ def test_power_of_parts(run: kpusim.Run) -> None:
     assert corners["low"].energy_uj < total < corners["high"].energy_uj
 
 
-@pytest.mark.parametrize("kind", ["units", "power", "ops"])
+@pytest.mark.parametrize("kind", ["units", "stalls", "timeline", "power", "roofline", "memory", "ops"])
 def test_plots(run: kpusim.Run, kind: str, tmp_path: Path) -> None:
     """Each plot is a figure with something in it."""
     figure = run.plot(kind)
@@ -107,7 +107,8 @@ def test_package_needs_no_extra() -> None:
         "import sys; sys.modules['pandas'] = sys.modules['matplotlib'] = None\n"
         f"import kpusim; run = kpusim.simulate({EXAMPLE!r}, 'npm_lite', mode='timing')\n"
         "run._repr_html_()\n"
-        "for use in (lambda: run.to_pandas('ops'), lambda: run.plot()):\n"
+        "for use in (lambda: run.to_pandas('ops'), lambda: run.plot(), run.plot_timeline, run.plot_memory,"
+        "            run.power.to_pandas, run.timeline.to_pandas, run.traffic.to_pandas):\n"
         "    try: use()\n"
         "    except kpusim.UserError as error: assert 'kpusim[plots]' in error.fix, error\n"
         "    else: raise SystemExit('no error')\n"

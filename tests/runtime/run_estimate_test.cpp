@@ -11,11 +11,12 @@
 namespace kpu::runtime {
 namespace {
 
-Simulation run_example(const std::string& name, const SimulationOptions& options) {
+Simulation run_example(const std::string& name, const SimulationOptions& options,
+                       const platforms::Overrides& overrides = {}) {
     Diagnostics diagnostics;
     const std::string path = std::string(KPUSIM_SOURCE_DIR) + "/examples/" + name + "/" + name + ".nem";
     const auto module = compiler::load_program(path, {}, diagnostics);
-    const auto platform = platforms::load("npm_lite");
+    const auto platform = platforms::load("npm_lite", overrides);
     Simulation simulation(module, &platform, options);
     simulation.run();
     return simulation;
@@ -40,7 +41,7 @@ TEST(TraceSizes, HoldWithinAFactorOfTwo) {
     options.mode = Mode::timing;
     options.record_events = options.record_accesses = true;
     for (const char* name : {"digits", "gemm_relu", "conv_pool", "gemm_rmsnorm"}) {
-        auto run = run_example(name, options).take_recording();
+        auto run = run_example(name, options, {{"ddr.fidelity", "burst"}}).take_recording();
         for (const bool window : {false, true}) {
             if (window) run.info.view.to = run.info.end_ps / 2;
             const traces::RecordCounts counts = traces::count_records(run.info, run.events);

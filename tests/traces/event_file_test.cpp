@@ -10,6 +10,7 @@
 
 #include "base/diagnostics.hpp"
 #include "sample.hpp"
+#include "traces/bank_use.hpp"
 #include "traces/event_log.hpp"
 #include "traces/formats.hpp"
 #include "traces/writers.hpp"
@@ -204,6 +205,34 @@ TEST(EventFile, ABurstOfManyBytesIsNoTaskNumber) {
         EXPECT_THAT([&] { parse_event_file(file_of(sample.info, sample.events), "x"); },
                     ThrowsMessage<UserError>(HasSubstr("task number out of range")));
     }
+}
+
+// The use of a bank names a channel, a bank of it, a unit that asked, and what the bank did.
+TEST(EventFile, RefusesUsesOfUnknownBanks) {
+    auto sample = sample_run();
+    sample.info.accesses = true;
+    sample.info.dram_banks = 16;
+    Event bank;
+    bank.kind = EventKind::bank;
+    bank.unit = 2;
+    bank.value = 1;
+    bank.reserved = 15;
+    bank.cause = BankUse{BankUse::Kind::write, BankUse::Row::conflict, true}.code();
+    sample.events.insert(sample.events.begin(), bank);
+    const Recording back = parse_event_file(file_of(sample.info, sample.events), "x");
+    EXPECT_EQ((*back.events.begin()).cause, bank.cause);
+    EXPECT_EQ(back.info.dram_banks, 16u);
+    const auto refused = [&](auto change, const char* why) {
+        sample.events.front() = bank;
+        change(sample.events.front());
+        EXPECT_THAT([&] { parse_event_file(file_of(sample.info, sample.events), "x"); },
+                    ThrowsMessage<UserError>(HasSubstr(why)));
+    };
+    refused([](Event& e) { e.reserved = 16; }, "unknown bank");
+    refused([](Event& e) { e.value = 1000; }, "unknown unit");
+    refused([](Event& e) { e.value = -1; }, "unknown unit");
+    refused([](Event& e) { e.unit = 1000; }, "unknown unit");
+    refused([](Event& e) { e.cause = 3; }, "unknown use of a bank");
 }
 
 // A file of 200 GB of nothing, whatever its header promises, is refused before it is read.

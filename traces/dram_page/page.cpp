@@ -43,9 +43,9 @@ json cells_of(const DramTraffic& traffic) {
     return cells;
 }
 
-uint64_t size_of(const RunInfo& /*info*/, const RecordCounts& counts) {
-    constexpr uint64_t page = 20'000, cell = 32, uses_in_a_cell = 8;
-    return page + counts.of(EventKind::bank) / uses_in_a_cell * cell;
+uint64_t size_of(const RunInfo& info, const RecordCounts& counts) {
+    constexpr double page = 16'000, cell = 22;
+    return static_cast<uint64_t>(page + cell * traffic_rows(info, counts));
 }
 
 void write(const RunInfo& info, const Events& events, const OptionValues& /*options*/, Output& output) {

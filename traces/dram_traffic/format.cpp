@@ -13,9 +13,9 @@ void print_counts(const BankCounts& c, Output& output) {
                  c.turn_arounds);
 }
 
-uint64_t size_of(const RunInfo& /*info*/, const RecordCounts& counts) {
-    constexpr uint64_t row = 32, uses_in_a_row = 8;
-    return counts.of(EventKind::bank) / uses_in_a_row * row;
+uint64_t size_of(const RunInfo& info, const RecordCounts& counts) {
+    constexpr double head = 90, row = 34;
+    return static_cast<uint64_t>(head + row * traffic_rows(info, counts));
 }
 
 void write(const RunInfo& info, const Events& events, const OptionValues& options, Output& output) {

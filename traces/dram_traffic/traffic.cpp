@@ -1,6 +1,7 @@
 #include "traces/dram_traffic/traffic.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -114,13 +115,25 @@ class Streams {
 
 }  // namespace
 
+double traffic_rows(const RunInfo& info, const RecordCounts& counts) {
+    double channels = 0;
+    for (const UnitInfo& unit : info.units) channels += unit.kind == UnitKind::ddr ? 1 : 0;
+    const double bins =
+        std::ceil(static_cast<double>(info.to() - info.from()) / static_cast<double>(info.bin_ps()));
+    const double cells = std::max(1.0, bins * channels * info.dram_banks);
+    constexpr double uses_in_a_row = 16;  // consecutive bursts lie in one bank
+    return cells * (1 - std::exp(-static_cast<double>(counts.of(EventKind::bank)) / (uses_in_a_row * cells)));
+}
+
 DramTraffic dram_traffic(const RunInfo& info, const Events& events) {
     if (info.dram_banks == 0) {
-        throw UserError(info.accesses ? "the DRAM of this run has no banks that could be shown. Fix: run it "
-                                        "with --set ddr.fidelity=burst."
-                                      : "the recording has no uses of DRAM banks. Fix: run again with "
-                                        "--dram-traffic or --memory-trace, and "
-                                        "with --set ddr.fidelity=burst.");
+        if (info.accesses)
+            throw UserError(
+                "the DRAM of this run has no banks that could be shown. Fix: run it with --set "
+                "ddr.fidelity=burst.");
+        throw UserError(
+            "the recording has no uses of DRAM banks. Fix: run again with --memory-trace beside --events, "
+            "and with --set ddr.fidelity=burst.");
     }
     std::vector<std::string> channels;
     std::vector<size_t> channel_of(info.units.size(), 0);

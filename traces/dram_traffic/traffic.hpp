@@ -8,6 +8,7 @@
 #include "base/types.hpp"
 #include "traces/bank_use.hpp"
 #include "traces/events.hpp"
+#include "traces/formats.hpp"
 #include "traces/run_info.hpp"
 
 namespace kpu::traces {
@@ -73,6 +74,9 @@ class DramTraffic {
 /// Of a run's recording, the part that info.view shows: a use of a bank when the channel or the unit that asked is
 /// among its units. Throws UserError when the recording has no uses of banks.
 DramTraffic dram_traffic(const RunInfo& info, const Events& events);
+
+/// About how many banks do something in how many bins.
+double traffic_rows(const RunInfo& info, const RecordCounts& counts);
 
 /// CSV, a row for each bank in each bin in which it did something:
 /// time_ns,dt_ns,channel,bank,reads,writes,row_hits,row_misses,row_conflicts,activates,turn_arounds
