@@ -8,7 +8,7 @@
 #include "runtime/compare/difference.hpp"
 #include "runtime/compare/page.hpp"
 #include "traces/corners.hpp"
-#include "traces/dram_traffic/traffic.hpp"
+#include "traces/dram_traffic.hpp"
 #include "traces/event_file.hpp"
 #include "traces/formats.hpp"
 #include "traces/intervals.hpp"

@@ -9,7 +9,7 @@
 #include "model/dram/bank_observer.hpp"
 #include "runtime/cli/command.hpp"
 #include "traces/dram_page/page.hpp"
-#include "traces/dram_traffic/traffic.hpp"
+#include "traces/dram_traffic.hpp"
 
 namespace kpu::cli {
 namespace {

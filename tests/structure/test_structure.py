@@ -29,8 +29,6 @@ USES = {
     "analysis": "execution",
     "traces": "isa",
     "traces/*": "traces",
-    "traces/dram_traffic": "traces",
-    "traces/dram_page": "traces/dram_traffic",
     "explain": "traces",
     "platforms": "isa/nem traces",
     "model/timing": "platforms",

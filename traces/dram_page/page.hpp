@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "traces/dram_traffic/traffic.hpp"
+#include "traces/dram_traffic.hpp"
 
 namespace kpu::traces {
 
