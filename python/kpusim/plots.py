@@ -246,9 +246,10 @@ def draw_banks(run: Run, axes: Axes | None, count: str = "bursts") -> Axes:
         raise UserError(f"banks have no count {count!r}. Fix: give one of {', '.join(known)}.")
     axes = axes_of(run, axes, (10, 5))
     bins, channels, rows = known[count].shape
+    if not bins:
+        raise UserError("the run left DRAM alone. Fix: plot a run that reads or writes it.")
     grid = known[count].reshape(bins, channels * rows).T
-    end = (banks.time_ns[-1] + banks.dt_ns) / 1000 if bins else 1.0
-    begin = banks.time_ns[0] / 1000 if bins else 0.0
+    begin, end = banks.time_ns[0] / 1000, (banks.time_ns[-1] + banks.dt_ns) / 1000
     shown = np.where(grid == 0, np.nan, grid)  # nothing is drawn there
     picture = axes.imshow(shown, aspect="auto", interpolation="nearest", cmap="viridis_r",
                           extent=(begin, end, channels * rows - 0.5, -0.5))  # fmt: skip

@@ -143,22 +143,39 @@ class DramTraffic(unittest.TestCase):
         page, shot = self.work / "page.html", self.work / "page.png"
         self.run_of(GEMM, *BURST, "--dram-page", page)
         data = page_data(page)
-        browser = (
-            CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-            f"--user-data-dir={self.work}/browser", "--window-size=1300,1220", "--hide-scrollbars",
-        )  # fmt: skip
-        for action in ("--dump-dom", f"--screenshot={shot}"):
-            done = subprocess.run(
-                [*browser, action, page.as_uri()], capture_output=True, text=True, timeout=120, check=False
-            )
-            self.assertEqual(done.returncode, 0, done.stderr)
-            if action == "--dump-dom":
-                dom = done.stdout
+        dom = self.browse("--dump-dom", page)
+        self.browse(f"--screenshot={shot}", page)
         rows = dom.partition('<table id="streams">')[2].partition("</table>")[0].count("<tr>")
         self.assertEqual(rows, 1 + len(data["streams"]))
         self.assertIn(f"{data['total'][5]:,} activates", dom)
         self.assertIn("bursts that each bank served", dom)
         self.assertGreater(shot.stat().st_size, 50_000)
+
+    def test_run_that_leaves_dram_alone(self) -> None:
+        """A table with its head only, and a page that comes to its end."""
+        program, table, page = self.work / "inside.nem", self.work / "table", self.work / "page.html"
+        program.write_text(
+            "program inside:\nbuffer m : L2 (size = 128)\nbuffer n : L1[0] (size = 128)\n"
+            "a = transfer.async(dst=region(n, 0, 128), src=region(m, 0, 128))\n"
+        )
+        platform = ("--platform", "npm_lite", "--allow-hazards")
+        self.run_of(program, *platform, *BURST, "--dram-traffic", table, "--dram-page", page)
+        self.assertEqual(len(table.read_text().splitlines()), 1)
+        self.assertEqual(page_data(page)["total"], [0] * len(COUNTS))
+        if CHROMIUM:
+            self.assertIn("0 activates", self.browse("--dump-dom", page))
+
+    def browse(self, action: str, page: Path) -> str:
+        """What headless Chromium prints of a page."""
+        browser = (
+            CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            f"--user-data-dir={self.work}/browser", "--window-size=1300,1220", "--hide-scrollbars",
+        )  # fmt: skip
+        done = subprocess.run(
+            [*browser, action, page.as_uri()], capture_output=True, text=True, timeout=120, check=False
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
 
     def test_what_is_refused(self) -> None:
         """A DRAM without controllers, a recording without banks: one error with a fix, and no file."""

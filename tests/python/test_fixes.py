@@ -36,6 +36,12 @@ buffer m : L2 (size = {0})
 let at = region(x, 0, 4) elem={1}, shape=[{2}], layout=N
 a = transfer.async(dst=region(m, 0, 4), src=at)
 """
+INSIDE = """
+program inside:
+buffer m : L2 (size = 128)
+buffer n : L1[0] (size = 128)
+a = transfer.async(dst=region(n, 0, 128), src=region(m, 0, 128))
+"""
 BATCH = "#! param T = 4 in [1..8]\n" + re.sub(r"\bT\b", "U", RELU)
 FIXED = RELU.replace("let dst", "let still = region(x, 0, T) elem=f16, shape=[64], layout=N\n    let dst", 1)
 LONG = RELU.replace("4 * T", "40000 * T").replace("[0..3]", "[0..39999]")
@@ -85,10 +91,10 @@ def run(**options: Any) -> kpusim.Run:  # noqa: ANN401
     return simulation(**options).run(fill="zeros")
 
 
-def banked() -> kpusim.Run:
+def banked(text: str = RELU) -> kpusim.Run:
     """A run on a DRAM with controllers."""
     burst: dict[str, Any] = {"ddr.fidelity": "burst"}
-    return kpusim.simulate(RELU, "swkpu-v1", fill=1, **burst)
+    return kpusim.simulate(text, "swkpu-v1", mode="timing", **burst)
 
 
 def copied(elem: str, count: int, data: object) -> kpusim.Run:
@@ -322,6 +328,8 @@ CASES = [
          [lambda: run().plot_timeline(units=["e0_*", "sdma0"])]),
     Case("plots.py", "Fix: plot a run that has operations.", lambda: copied("u8", 4, np.ones(4, np.uint8))
          .plot_roofline(), [lambda: run().plot_roofline()]),
+    Case("plots.py", "Fix: plot a run that reads or writes it.", lambda: banked(INSIDE).plot_banks(),
+         [lambda: banked().plot_banks()]),
     Case("plots.py", "banks have no count {}. Fix: give one of {}.", lambda: banked().plot_banks(count="x"),
          [lambda: [banked().plot_banks(count=name) for name in ("bursts", "row_hits", "turn_arounds")]]),
     Case("power.py", "Fix: give one of {}.", lambda: run(events=True).power.by("layer"),
