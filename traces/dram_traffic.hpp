@@ -34,7 +34,7 @@ class DramTraffic {
         BankCounts counts;
     };
 
-    /// Bins of `width_ps` from `from` on, doubled while there are more than most_bins. `channels`: their names.
+    /// Bins of `width_ps` from `from` on, doubled while bins times banks exceed 1,048,576. `channels`: their names.
     DramTraffic(Picoseconds from, Picoseconds width_ps, std::vector<std::string> channels, uint32_t banks,
                 uint32_t burst_bytes);
     /// Another asker. Its number.
@@ -62,7 +62,7 @@ class DramTraffic {
     size_t row() const { return channels_.size() * banks_; }
     void widen();
 
-    static constexpr size_t most_cells = size_t{1} << 24;
+    static constexpr size_t most_cells = size_t{1} << 20;
     Picoseconds from_, width_;
     std::vector<std::string> channels_;
     size_t banks_;
