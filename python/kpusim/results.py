@@ -390,7 +390,7 @@ class Events:
         Parameters
         ----------
         name : str
-            ``vcd``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``memory-trace``
+            ``vcd``, ``fst``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``memory-trace``
             (:func:`kpusim.trace_formats` has all of them, and their options).
         path : str or path
             The file to write.

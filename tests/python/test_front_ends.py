@@ -149,7 +149,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_trace_equals_the_commands(traced: Path, tmp_path: Path) -> None:
     """Of a run that recorded nothing, of one that recorded, and of an event file: the same bytes."""
     names = [row.name for row in kpusim.trace_formats()]
-    assert set(names) == {"vcd", "power", "stalls", "memory-trace", "perfetto", "konata"}
+    assert set(names) == {"vcd", "fst", "power", "stalls", "memory-trace", "perfetto", "konata"}
     runs = [kpusim.simulate(GEMM, mode="timing"), kpusim.simulate(GEMM, mode="timing", events="accesses")]
     writers = [run.write_trace for run in runs] + [kpusim.Events.load(traced / "events").write_trace]
     for write in writers:

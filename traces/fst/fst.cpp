@@ -1,0 +1,25 @@
+#include "traces/formats.hpp"
+#include "traces/fst/fst_file.hpp"
+
+namespace kpu::traces {
+namespace {
+
+uint64_t fst_size(const RunInfo& info, const RecordCounts& counts) {
+    constexpr uint64_t head = 1500, unit = 120, state = 2, counter = 1;
+    return head + info.units.size() * unit + counts.of(EventKind::cause) * state +
+           counts.of(EventKind::counter) * counter;
+}
+
+}  // namespace
+
+extern const Format fst_format;
+const Format fst_format{"fst",
+                        "FST",
+                        "the waveforms of --vcd in a small file for GTKWave and Surfer",
+                        {},
+                        false,
+                        fst_size,
+                        [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
+                           Output& output) { write_fst(info, events, output); }};
+
+}  // namespace kpu::traces
