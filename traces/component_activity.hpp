@@ -1,9 +1,11 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <string_view>
 
-#include "traces/ledger.hpp"
+#include "traces/events.hpp"
+#include "traces/run_info.hpp"
 
 namespace kpu::traces {
 
@@ -46,5 +48,10 @@ class ComponentActivity {
     bool changed_ = false;
     std::array<Times, count> times_{};
 };
+
+/// Calls visit(component, state, from, to) for every stretch of every component, each in order of time, from 0 to
+/// info.end_ps; with info.view.every for what held longest in intervals so long.
+using ClockVisit = std::function<void(size_t component, ClockState, Picoseconds from, Picoseconds to)>;
+void for_each_clock_state(const RunInfo& info, const Events& events, const ClockVisit& visit);
 
 }  // namespace kpu::traces

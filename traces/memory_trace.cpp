@@ -42,23 +42,30 @@ void write_memory_trace_csv(const RunInfo& info, const Events& events, Output& o
     const std::vector<bool> completed = completed_tasks(events);
     std::vector<bool> shown;
     for (const UnitInfo& unit : info.units) shown.push_back(info.view.shows(unit.name));
-    std::vector<Event> rows;
+    const ShownStates states(info);
+    const Clock clock = info.clock();
+    output.print("cycle,access,level,address,bytes,unit,task\n");
+    std::vector<Event> rows;  // of one time
+    const auto write_rows = [&] {
+        std::sort(rows.begin(), rows.end(), precedes);
+        for (const Event& row : rows) {
+            const auto address = static_cast<uint64_t>(row.value);
+            output.print("{},{},{},{:#018x},{},{},{}\n", clock.edges_before(row.time_ps),
+                         row.cause == 0 ? "read" : "write",
+                         level_names[static_cast<size_t>(level_of_bus_address(address))], address,
+                         row.reserved, info.units[row.unit].name, csv_field(tasks.label(row.task)));
+        }
+        rows.clear();
+    };
     for (const Event& event : events) {
         const bool wanted = event.kind == EventKind::access && event.time_ps >= info.view.from &&
                             event.time_ps < info.view.to && event.task < completed.size() &&
-                            completed[event.task] && shown[event.unit];
-        if (wanted) rows.push_back(event);
+                            completed[event.task] && shown[event.unit] && states.shows_op(event.op);
+        if (!wanted) continue;
+        if (!rows.empty() && rows.back().time_ps != event.time_ps) write_rows();
+        rows.push_back(event);
     }
-    std::sort(rows.begin(), rows.end(), precedes);
-    const Clock clock = info.clock();
-    output.print("cycle,access,level,address,bytes,unit,task\n");
-    for (const Event& row : rows) {
-        const auto address = static_cast<uint64_t>(row.value);
-        output.print("{},{},{},{:#018x},{},{},{}\n", clock.edges_before(row.time_ps),
-                     row.cause == 0 ? "read" : "write",
-                     level_names[static_cast<size_t>(level_of_bus_address(address))], address, row.reserved,
-                     info.units[row.unit].name, csv_field(tasks.label(row.task)));
-    }
+    write_rows();
 }
 
 namespace {
@@ -80,6 +87,12 @@ const Format memory_trace_format{
     memory_trace_size,
     [](const RunInfo& info, const Events& events, const OptionValues& /*options*/, Output& output) {
         write_memory_trace_csv(info, events, output);
+    },
+    false,
+    false,
+    [](const TraceView& view, const OptionValues& /*options*/) -> std::string {
+        if (view.every > 0) return "it has every request, and none is a state. Fix: leave out --trace-every.";
+        return view.causes.empty() ? "" : "requests have no cause. Fix: leave out --trace-cause.";
     }};
 
 }  // namespace kpu::traces

@@ -103,6 +103,8 @@ const Format vcd_format{"vcd",
                         false,
                         vcd_size,
                         [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
-                           Output& output) { write_vcd(info, events, output); }};
+                           Output& output) { write_vcd(info, events, output); },
+                        false,
+                        true};
 
 }  // namespace kpu::traces

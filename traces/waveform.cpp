@@ -5,6 +5,7 @@
 
 #include "traces/binned_signals.hpp"
 #include "traces/component_activity.hpp"
+#include "traces/sampled_waveform.hpp"
 
 namespace kpu::traces {
 
@@ -15,6 +16,8 @@ using Kind = WaveformSink::Kind;
 constexpr size_t no_signal = ~size_t{0};
 constexpr unsigned cause_bits = 5, counter_bits = 32;
 constexpr size_t shown_counters = 2;  ///< queue_depth, tokens_in_flight
+
+constexpr uint8_t hidden = cause_count;  ///< in place of a cause: the view does not show the state
 
 /// A signal whose value changes only at the edges of bins.
 struct BinnedSignal {
@@ -60,17 +63,23 @@ class WaveformWriter {
           bins_(info, events, energy_),
           width_(bins_.width),
           bin_count_(bins_.count),
-          activity_(info.prices, info.clock(), info.end_ps) {
+          activity_(info.prices, info.clock(), info.end_ps),
+          states_(info) {
         for (const RunInfo::Statement& statement : info.statements)
             task_text_.push_back(word(task_text(statement)));
         for (const RunInfo::Op& op : info.ops) op_text_.push_back(word(op.id));
         for (int cause = 0; cause < cause_count; ++cause)
             cause_text_.emplace_back(full_name_of(static_cast<Cause>(cause)));
+        cause_text_.emplace_back("-");
+    }
+
+    void declare_only() {
+        collect();
+        declare();
     }
 
     void write() {
-        collect();
-        declare();
+        declare_only();
         now_ = info_.from();
         while (next_bin_ < bin_count_ && (next_bin_ + 1) * width_ <= now_) ++next_bin_;
         for (const Event& event : events_) {
@@ -131,25 +140,39 @@ class WaveformWriter {
             causes += fmt::format(" {}={}", cause, cause_text_[static_cast<size_t>(cause)]);
         sink_.comment(causes);
         sink_.comment(fmt::format("bin_ps={}", width_));
+        if (info_.view.every > 0)
+            sink_.comment(fmt::format("sampled every {} ps: *_majority held longest, reals are means",
+                                      info_.view.every));
         sink_.begin_scope("kpusim");
         for (size_t i = 0; i < units_.size(); ++i)
             if (shown_[i]) declare_unit(i);
         if (info_.dram_burst_bytes > 0) {
-            binned("dram.read_gbps", bins_.dram[0]);
-            binned("dram.write_gbps", bins_.dram[1]);
+            sink_.begin_scope("dram");
+            binned("read_gbps", bins_.dram[0]);
+            binned("write_gbps", bins_.dram[1]);
+            sink_.end_scope();
         }
-        for (size_t row = 0; row < bins_.power.size() && energy_; ++row)
-            binned(BinnedSignals::power_name(row), bins_.power[row]);
-        for (size_t c = 0; c < ComponentActivity::count && energy_; ++c)
-            component_signals_.push_back(
-                signal(fmt::format("power.{}.state", name_of(static_cast<Component>(c))), Kind::text));
-        component_shown_.resize(component_signals_.size());
+        if (energy_) declare_power();
         sink_.end_scope();
         sink_.begin_values();
     }
 
+    void declare_power() {
+        sink_.begin_scope("power");
+        for (size_t row = 0; row < bins_.power.size(); ++row)
+            binned(BinnedSignals::power_name(row), bins_.power[row]);
+        for (size_t c = 0; c < ComponentActivity::count; ++c) {
+            sink_.begin_scope(std::string(name_of(static_cast<Component>(c))));
+            component_signals_.push_back(signal("state", Kind::text));
+            sink_.end_scope();
+        }
+        component_shown_.resize(component_signals_.size());
+        sink_.end_scope();
+    }
+
     void declare_unit(size_t i) {
         UnitSignals& unit = units_[i];
+        if (!states_.shows(unit.cause_now, background_op)) unit.cause_now = hidden;
         sink_.begin_scope(word(info_.units[i].name));
         unit.state = signal("state", Kind::text);
         unit.cause = signal("cause", Kind::bits, cause_bits);
@@ -189,9 +212,12 @@ class WaveformWriter {
     void apply(const Event& event) {
         UnitSignals& unit = units_[event.unit];
         if (event.kind == EventKind::cause) {
-            unit.cause_now = event.cause;
-            unit.task_now = event.task < statement_of_.size() ? statement_of_[event.task] : no_task;
-            unit.op_now = event.cause == static_cast<uint8_t>(Cause::idle_no_work) ? background_op : event.op;
+            const bool idle = event.cause == static_cast<uint8_t>(Cause::idle_no_work);
+            const bool is_shown = states_.shows(event.cause, idle ? background_op : event.op);
+            unit.cause_now = is_shown ? event.cause : hidden;
+            unit.task_now =
+                is_shown && event.task < statement_of_.size() ? statement_of_[event.task] : no_task;
+            unit.op_now = is_shown && !idle ? event.op : background_op;
         } else if (event.cause < shown_counters) {
             unit.counter_values[event.cause] = event.value;
         }
@@ -248,7 +274,11 @@ class WaveformWriter {
         if (always || unit.cause_now != unit.cause_shown) {
             stamp();
             sink_.text(unit.state, cause_text_[unit.cause_now]);
-            sink_.number(unit.cause, unit.cause_now);
+            if (unit.cause_now == hidden) {
+                sink_.unknown(unit.cause);
+            } else {
+                sink_.number(unit.cause, unit.cause_now);
+            }
             unit.cause_shown = unit.cause_now;
         }
         show_text(unit.task, unit.task_now, unit.task_shown, task_text_, always);
@@ -286,6 +316,7 @@ class WaveformWriter {
     Picoseconds width_;
     size_t bin_count_;
     ComponentActivity activity_;
+    ShownStates states_;
     Picoseconds now_ = 0, shown_time_ = no_time;
     std::vector<std::string> task_text_, op_text_, cause_text_;
     std::vector<UnitSignals> units_;
@@ -301,8 +332,19 @@ class WaveformWriter {
 
 }  // namespace
 
+void declare_waveform(const RunInfo& info, const Events& events, WaveformSink& sink) {
+    SampledWaveform sampled(sink, info.view.every);
+    WaveformWriter(info, events, info.view.every == 0 ? sink : sampled).declare_only();
+}
+
 void write_waveform(const RunInfo& info, const Events& events, WaveformSink& sink) {
-    WaveformWriter(info, events, sink).write();
+    if (info.view.every == 0) {
+        WaveformWriter(info, events, sink).write();
+        return;
+    }
+    SampledWaveform sampled(sink, info.view.every);
+    WaveformWriter(info, events, sampled).write();
+    sampled.finish();
 }
 
 }  // namespace kpu::traces

@@ -33,5 +33,7 @@ class WaveformSink {
 
 /// The waveforms of a recording (writers.hpp says which signals), value for value the same in every kind of file.
 void write_waveform(const RunInfo& info, const Events& events, WaveformSink& sink);
+/// Its declarations alone, begin_values() the last.
+void declare_waveform(const RunInfo& info, const Events& events, WaveformSink& sink);
 
 }  // namespace kpu::traces

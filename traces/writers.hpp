@@ -29,8 +29,8 @@ namespace kpu::traces {
 ///   queue_depth, tokens_in_flight   reg 32 (units that count them)
 ///   bandwidth_gbps      real: 10^9 bytes per second, mean over each bin (units that count bytes)
 ///   power_dynamic_w, power_static_w   real: what the unit burns, mean over each bin (not of the device)
-/// then dram.read_gbps and dram.write_gbps over all channels (from the dram read and write actions, if
-/// info.dram_burst_bytes is known), and power.<component>, power.static, power.total as reals in W, each
+/// then, as scopes `dram` and `power`, dram.read_gbps and dram.write_gbps over all channels (from the dram read and write
+/// actions, if info.dram_burst_bytes is known), and power.<component>, power.static, power.total as reals in W, each
 /// value the mean of the bin that starts there; power.dram includes its background, power.phy its static
 /// power. Bins are info.bin_ns wide, doubled while the run has more than 100,000 of them. Of every component but dram and
 /// phy also

@@ -103,7 +103,16 @@ class Recording:
     def write_events(self, path: str) -> None: ...
     def accesses(self) -> bool: ...
     def write_trace(
-        self, name: str, path: str, window: str, units: Sequence[str], options: _Overrides
+        self,
+        name: str,
+        path: str,
+        window: str,
+        units: Sequence[str],
+        causes: Sequence[str],
+        ops: Sequence[str],
+        every: str,
+        viewer_files: bool,
+        options: _Overrides,
     ) -> None: ...
 
 class StatSet:

@@ -103,6 +103,10 @@ class Run:
         *,
         window: tuple[int | None, int | None] | None = None,
         units: Iterable[str] = (),
+        causes: Iterable[str] = (),
+        ops: Iterable[str] = (),
+        every: str = "",
+        viewer_files: bool = False,
         **options: OptionValue,
     ) -> None:
         """Write a trace of the run; what it needs and was not recorded is simulated again.
@@ -113,7 +117,17 @@ class Run:
         if needs_accesses and self.mode != "functional":
             if self._events is None or not self._events.has_accesses:
                 self._events = self._recorded("accesses")
-        self.events.write_trace(name, path, window=window, units=units, **options)
+        self.events.write_trace(
+            name,
+            path,
+            window=window,
+            units=units,
+            causes=causes,
+            ops=ops,
+            every=every,
+            viewer_files=viewer_files,
+            **options,
+        )
 
     @cached_property
     def power(self) -> Power:

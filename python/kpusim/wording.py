@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 #: Arguments that an option becomes; others have its name, with ``_``.
-RENAMED = {"param": "params", "input": "inputs", "trace-filter": "units", "trace-window": "window"}
+RENAMED = {
+    "param": "params",
+    "input": "inputs",
+    "trace-filter": "units",
+    "trace-window": "window",
+    "trace-cause": "causes",
+    "trace-op": "ops",
+    "trace-every": "every",
+}
 #: Options that take a value.
 VALUED = (
     "platform mode order timeout max-cycles seed top threshold events fill header precision calibrate keep "

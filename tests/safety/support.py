@@ -62,7 +62,7 @@ OTHERS = set(
     "--bounds-only --bind "
     "--help --timeout --platform --set --header --param --input --fill --mode --order --values "
     "--stepper --strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time "
-    "--trace-window --trace-filter --expect-cycles --power-budget --peak-power-budget --tolerance "
+    "--trace-window --trace-filter --trace-cause --trace-op --trace-every --viewer-files --expect-cycles --power-budget --peak-power-budget --tolerance "
     "--estimates --check-estimates --json --quiet --sarif --ci --budgets --memory --fix-suggest --as "
     "--bin-ns --threshold --top --device --mapping --max-outstanding --channels --channel-interleave "
     "--ranks --data-rate --dim --batch --precision --calibrate --percentile --boundary --layout "

@@ -188,10 +188,7 @@ namespace kpu::traces {
 bool has_fst() { return false; }
 
 void write_fst(const RunInfo& /*info*/, const Events& /*events*/, Output& /*output*/) {
-    throw UserError(
-        "--fst: this kpusim was built without the library that writes FST. Fix: use --vcd; or install the "
-        "package "
-        "verilator, which brings it, then configure and build kpusim again.");
+    throw InternalError("a format that this build does not have is asked for");
 }
 
 }  // namespace kpu::traces

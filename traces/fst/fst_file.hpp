@@ -10,7 +10,7 @@ namespace kpu::traces {
 bool has_fst();
 
 /// The waveforms of write_vcd() as FST, GTKWave's compressed format. Packs them block by block in a scratch file, then
-/// copies that. Throws UserError where there is no room for it, and in a build that cannot write FST.
+/// copies that. Throws UserError where there is no room for it. Only where has_fst().
 void write_fst(const RunInfo& info, const Events& events, Output& output);
 
 }  // namespace kpu::traces
