@@ -407,15 +407,15 @@ class Events:
         every : str, optional
             A time, such as ``1us``: of each interval so long the state that held longest, and means of power.
         viewer_files : bool
-            Of a waveform: write beside it what GTKWave and Surfer open it ready by, ``.gtkw``, ``.causes``, ``.sucl``.
+            Of a waveform: write beside it what GTKWave (``.gtkw``, ``.causes``) and Surfer (``.sucl``) open it by.
         **options
             Options of the kind of trace.
 
         Raises
         ------
         UserError
-            For a name, window, pattern, time or value that is none; for what that kind of trace cannot show; for a
-            memory trace without recorded requests.
+            For a name, window, pattern, time or value that is none; for what that kind of trace cannot show;
+            for a memory trace without recorded requests.
         """
         formats = trace_formats()
         plain_text(name, "name")

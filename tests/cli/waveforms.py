@@ -1,7 +1,7 @@
 """Waveforms as independent readers have them, and what they must hold by the recorded events.
 
-A waveform is, for each signal, its changes: (time in ps, value). A text is a string, a number an int (None: nothing known
-of it), a real a float.
+A waveform is, for each signal, its changes: (time in ps, value). A text is a string, a number an int (None:
+nothing known of it), a real a float.
 """
 
 from __future__ import annotations
@@ -195,11 +195,15 @@ def check_agreement(vcd: Path, fst: Path, events: Path, stats: dict[str, float])
     return sum(len(changes) for changes in waveform.values())
 
 
-def expect_same(what: str, one: list[tuple[int, Value]], other: list[tuple[int, Value]], *, exact: bool) -> None:
+def expect_same(
+    what: str, one: list[tuple[int, Value]], other: list[tuple[int, Value]], *, exact: bool
+) -> None:
     """The same changes; fst2vcd rounds reals to 16 digits."""
     if one == other:
         return
     for a, b in zip(one, other, strict=False):
-        near = not exact and isinstance(a[1], float) and a[0] == b[0] and abs(a[1] - b[1]) <= 1e-15 * abs(a[1])
+        near = (
+            not exact and isinstance(a[1], float) and a[0] == b[0] and abs(a[1] - b[1]) <= 1e-15 * abs(a[1])
+        )
         assert a == b or near, f"{what}: {a} and {b}"
     assert len(one) == len(other), f"{what}: {len(one)} and {len(other)} changes"
