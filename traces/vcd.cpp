@@ -1,5 +1,6 @@
 #include <array>
 #include <charconv>
+#include <cstring>
 
 #include "traces/formats.hpp"
 #include "traces/waveform.hpp"
@@ -39,47 +40,65 @@ class VcdSink final : public WaveformSink {
         bits_.push_back(bits);
     }
     void begin_values() override { output_.print("$enddefinitions $end\n"); }
-    void end_first_values() override { output_.write("$end\n"); }
+    void end_first_values() override { put("$end\n"); }
 
     void time(Picoseconds time) override {
-        put_number('#', time, 10, "\n");
-        if (first_) output_.write("$dumpvars\n");
+        char* at = room(most_digits + 2);
+        *at++ = '#';
+        at = std::to_chars(at, at + most_digits, time).ptr;
+        *at++ = '\n';
+        end_ = at;
+        if (first_) put("$dumpvars\n");
         first_ = false;
     }
     void text(size_t signal, std::string_view value) override {
-        line_.assign(1, 's');
-        line_ += value;
-        line_ += codes_[signal];
-        output_.write(line_);
+        *room(1) = 's';
+        ++end_;
+        put(value);
+        put(codes_[signal]);
     }
-    void number(size_t signal, uint32_t value) override { put_number('b', value, 2, codes_[signal]); }
+    void number(size_t signal, uint32_t value) override {
+        char* at = room(most_digits + 1);
+        *at++ = 'b';
+        end_ = std::to_chars(at, at + most_digits, value, 2).ptr;
+        put(codes_[signal]);
+    }
     void unknown(size_t signal) override {
-        output_.write("b" + std::string(bits_[signal], 'x') + codes_[signal]);
+        put("b" + std::string(bits_[signal], 'x'));
+        put(codes_[signal]);
     }
     void real(size_t signal, double value) override {
-        std::array<char, 40> text;
-        text[0] = 'r';
-        char* const end = std::to_chars(text.data() + 1, text.data() + text.size(), value).ptr;
-        put({text.data(), static_cast<size_t>(end - text.data())}, codes_[signal]);
+        char* at = room(most_digits + 1);
+        *at++ = 'r';
+        end_ = std::to_chars(at, at + most_digits, value).ptr;
+        put(codes_[signal]);
+    }
+    void flush() {
+        output_.write({buffer_.data(), static_cast<size_t>(end_ - buffer_.data())});
+        end_ = buffer_.data();
     }
 
   private:
-    void put(std::string_view value, const std::string& rest) {
-        line_.assign(value);
-        line_ += rest;
-        output_.write(line_);
+    static constexpr size_t most_digits = 40;
+
+    char* room(size_t bytes) {
+        if (static_cast<size_t>(buffer_.data() + buffer_.size() - end_) < bytes) flush();
+        return end_;
     }
-    void put_number(char kind, uint64_t value, int base, const std::string& rest) {
-        std::array<char, 40> text;
-        text[0] = kind;
-        char* const end = std::to_chars(text.data() + 1, text.data() + text.size(), value, base).ptr;
-        put({text.data(), static_cast<size_t>(end - text.data())}, rest);
+    void put(std::string_view bytes) {
+        if (bytes.size() > buffer_.size()) {
+            flush();
+            return output_.write(bytes);
+        }
+        std::memcpy(room(bytes.size()), bytes.data(), bytes.size());
+        end_ += bytes.size();
     }
 
     Output& output_;
+    std::vector<char> buffer_ = std::vector<char>(1 << 16);  ///< of values, until end_
+    char* end_ = buffer_.data();
     std::vector<std::string> codes_;  ///< what ends a change of each signal
     std::vector<unsigned> bits_;
-    std::string line_;  ///< kept for its storage
     bool timed_ = false, first_ = true;
 };
 
@@ -93,6 +112,7 @@ uint64_t vcd_size(const RunInfo& /*info*/, const RecordCounts& counts) {
 void write_vcd(const RunInfo& info, const Events& events, Output& output) {
     VcdSink sink(output);
     write_waveform(info, events, sink);
+    sink.flush();
 }
 
 extern const Format vcd_format;
