@@ -1,19 +1,22 @@
 """VCD and FST hold the same signals, value for value, and what the events say.
 
-usage: KPUSIM=path/to/kpusim .venv/bin/python -m unittest test_waveforms
+usage: KPUSIM=... RANDOM_PROGRAMS=... .venv/bin/python -m unittest test_waveforms
 Needs pywellen, and fst2vcd of gtkwave; for the picture what docs/traces/make_pictures.py names.
 """
 
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
+import time
 import unittest
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from command import GEMM, KPUSIM, ROOT, FolderTest, kpusim
 from PIL import Image
+from waveform_agreement import agree, random_programs
 from waveforms import Value, check_agreement, expect_same, read_stats, read_vcd, read_wellen, without_repeats
 
 EXAMPLES = {"gemm_relu": "npm_pro", "digits": "npm_lite", "conv_pool": "npm_mid", "gemm_rmsnorm": "swkpu-v1"}
@@ -44,6 +47,14 @@ class Waveforms(FolderTest):
             with self.subTest(name=name, options=options):
                 stats = self.run_traced(ROOT / "examples" / name / f"{name}.nem", *options)
                 self.assertGreater(check_agreement(*self.paths(), stats), 500)
+
+    def test_random_programs_agree(self) -> None:
+        """A few on each platform, by a seed of this run."""
+        seed = int(time.time())
+        print(f"random programs from seed {seed} on")
+        for path in random_programs(os.environ["RANDOM_PROGRAMS"], seed, 12, self.work):
+            with self.subTest(path.name):
+                self.assertGreater(agree(path, self.work, path.name.rsplit("_", 1)[0]), 50)
 
     def test_export_writes_the_same_bytes(self) -> None:
         """Later, from the events; and a window and a filter are those of the VCD."""
@@ -178,11 +189,11 @@ class Views(FolderTest):
         part = read_vcd((self.work / "v").read_text())
         for unit in ("e0_nmu0", "sdma0"):
             whole = [self.whole[f"kpusim.{unit}.{name}"] for name in ("state", "op")]
-            times = sorted({time for signal in whole for time, _ in signal})
+            times = sorted({change[0] for signal in whole for change in signal})
             expected = []
-            for time in times:
-                state, op = ([v for t, v in signal if t <= time][-1] for signal in whole)
-                expected.append((time, state if shown(str(state), str(op)) else "-"))
+            for at in times:
+                state, op = ([v for t, v in signal if t <= at][-1] for signal in whole)
+                expected.append((at, state if shown(str(state), str(op)) else "-"))
             self.assertEqual(part[f"kpusim.{unit}.state"], without_repeats(expected), unit)
             hidden = {t for t, v in part[f"kpusim.{unit}.state"] if v == "-"}
             self.assertEqual(hidden, {t for t, v in part[f"kpusim.{unit}.cause"] if v is None})
