@@ -3,8 +3,8 @@
 usage: KPUSIM=... waveform_agreement.py RANDOM_PROGRAMS [--programs N] [--first SEED] [MODEL ...]
 
 Each program of the generator (tests/model) on one of the shipped platforms in turn; each ONNX model on
-tile32. What is compared: waveforms.py. Prints a row for each, and what was compared in all; exit code 1: one does not
-agree.
+tile32. What is compared: waveforms.py. Prints a row for each, and what was compared in all; exit code 1: one
+does not agree.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=60)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("models", nargs="*", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     compared, wrong = 0, 0
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
