@@ -140,7 +140,7 @@ void show_view(RunInfo& info, const ViewText& text) {
 void check_format(const Format& format, const TraceView& view, const OptionValues& options) {
     if (format.refuses == nullptr) return;
     const std::string why = format.refuses(view, options);
-    if (!why.empty()) throw UserError(fmt::format("--{}: {}", format.name, why));
+    if (!why.empty()) throw UserError(fmt::format("{}: {}", format.name, why));
 }
 
 }  // namespace kpu::traces

@@ -407,7 +407,7 @@ class Events:
         every : str, optional
             A time, such as ``1us``: of each interval so long the state that held longest, and means of power.
         viewer_files : bool
-            Of a waveform: write beside it what GTKWave (``.gtkw``, ``.causes``) and Surfer (``.sucl``) open it by.
+            Of a waveform: what GTKWave (``.gtkw``, ``.causes``) and Surfer (``.sucl``) open it by, beside it.
         **options
             Options of the kind of trace.
 

@@ -25,6 +25,7 @@ FLAGS = ("strict", "retarget", "force")
 #: Options that Python has in another form, with what follows them.
 OTHERS = {
     "--memory-trace beside --events": "events='accesses'",
+    "--power-by op": "power_by='op'",
     "--set ": "",
     "with -I": "in search_paths",
 }

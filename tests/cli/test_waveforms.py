@@ -204,11 +204,11 @@ class Views(FolderTest):
     def test_what_a_trace_cannot_show(self) -> None:
         """It is refused by the trace's name, before anything is written."""
         for options, words in (
-            (("--konata", "x", "--trace-every", "1us"), "--konata: its rows are tasks"),
-            (("--konata", "x", "--trace-cause", "busy.*"), "--konata: its rows are tasks"),
-            (("--memory-trace", "x", "--trace-every", "1us"), "--memory-trace: it has every request"),
-            (("--memory-trace", "x", "--trace-cause", "busy.*"), "--memory-trace: requests have no cause"),
-            (("--power", "x", "--trace-cause", "busy.*"), "--power: energy has no cause"),
+            (("--konata", "x", "--trace-every", "1us"), "konata: its rows are tasks"),
+            (("--konata", "x", "--trace-cause", "busy.*"), "konata: its rows are tasks"),
+            (("--memory-trace", "x", "--trace-every", "1us"), "memory-trace: it has every request"),
+            (("--memory-trace", "x", "--trace-cause", "busy.*"), "memory-trace: requests have no cause"),
+            (("--power", "x", "--trace-cause", "busy.*"), "power: energy has no cause"),
             (("--power", "x", "--trace-op", "g"), "add --power-by op"),
             (("--vcd", "x", "--trace-every", "1"), "--trace-every: `1` is no time"),
             (("--vcd", "x", "--trace-every", "0ns"), "--trace-every: `0ns` is no time"),
