@@ -5,7 +5,7 @@ namespace kpu::traces {
 namespace {
 
 constexpr const char* no_fst =
-    "this kpusim was built without the library that writes it. Fix: use --vcd; or install the package "
+    "this kpusim was built without the library that writes it. Fix: write vcd; or install the package "
     "verilator, which "
     "brings fstapi, then configure and build kpusim again.";
 
