@@ -130,11 +130,7 @@ class Shown {
     Sampler<State> sampler_;
 };
 
-}  // namespace
-
-void for_each_interval(const RunInfo& info, const Events& events, const Visit& visit_shown) {
-    Shown shown(info, visit_shown);
-    const Visit visit = [&shown](const StateInterval& row) { shown(row); };
+void walk_all(const RunInfo& info, const Events& events, const Visit& visit) {
     std::vector<size_t> counts(info.units.size(), 0);
     for (const Event& event : events)
         if (event.kind == EventKind::cause) ++counts.at(event.unit);
@@ -147,6 +143,15 @@ void for_each_interval(const RunInfo& info, const Events& events, const Visit& v
             walk_unit(info, events, last++, visit);
         }
     }
+}
+
+}  // namespace
+
+void for_each_interval(const RunInfo& info, const Events& events, const Visit& visit) {
+    const TraceView& view = info.view;
+    if (view.every == 0 && view.causes.empty() && view.ops.empty()) return walk_all(info, events, visit);
+    Shown shown(info, visit);
+    walk_all(info, events, [&shown](const StateInterval& row) { shown(row); });
     shown.finish();
 }
 
