@@ -23,6 +23,8 @@ class ScratchFile {
     /// Behind what is there. Throws UserError (a full disk), and then leaves size() as it was.
     void append(const void* bytes, size_t count);
     uint64_t size() const { return size_; }
+    /// For a library that writes it by itself, without size().
+    int descriptor() const { return file_; }
     /// All `count` bytes from `offset` on. From several threads at once, too.
     void read(uint64_t offset, void* bytes, size_t count) const;
 

@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(
     textmate-grammar-python==0.6.1
-    perfetto==0.59.1                                               # reads our traces
+    perfetto==0.59.1 pywellen==0.25.7                              # read our traces
     scikit-build-core==1.1.2 pybind11==3.1.0                       # build the package
     pytest==8.4.2 mypy==1.18.2 ruff==0.14.4 nbclient==0.10.2 ipykernel==6.30.1 ml_dtypes==0.5.4 # test it
     numpy==2.3.5 onnx==1.23.2 onnxruntime==1.32.0 onnxscript==0.7.2 scikit-learn==1.7.2 # models, and who runs them

@@ -39,7 +39,7 @@ mapfile -t command_packages < <(awk '!/^#/ { print $2 }' scripts/packages.txt)
 # What the fast tests need beside it.
 fast_packages=(git ca-certificates libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3-venv python3-sarif-python-om clang-format pkg-config)
 # What all tests need beside both: readers and simulators that are not ours, what counts instructions, the Python package.
-test_packages=(gtkwave verilator chromium python3-dev valgrind)
+test_packages=(gtkwave xvfb xdotool imagemagick verilator chromium python3-dev valgrind)
 
 # Whether what a row of packages.txt is found by is there.
 is_there() { # FOUND_BY

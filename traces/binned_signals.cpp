@@ -24,9 +24,9 @@ BinnedSignals::BinnedSignals(const RunInfo& info, const Events& events, bool uni
 }
 
 std::string BinnedSignals::power_name(size_t row) {
-    if (row == static_row) return "power.static";
-    if (row == total_row) return "power.total";
-    return fmt::format("power.{}", name_of(static_cast<Component>(row)));
+    if (row == static_row) return "static";
+    if (row == total_row) return "total";
+    return std::string(name_of(static_cast<Component>(row)));
 }
 
 void BinnedSignals::bin_bandwidth(const RunInfo& info, const Events& events) {

@@ -207,6 +207,11 @@ void write_traffic_by_stream(const DramTraffic& traffic, Output& output) {
     }
 }
 
+std::string traffic_refuses(const TraceView& view, const OptionValues& /*options*/) {
+    if (!view.causes.empty()) return "DRAM commands have no cause. Fix: leave out --trace-cause.";
+    return view.ops.empty() ? "" : "a bank's rows are of all operations. Fix: leave out --trace-op.";
+}
+
 extern const Format dram_traffic_format;
 const Format dram_traffic_format{
     "dram-traffic",
@@ -219,6 +224,9 @@ const Format dram_traffic_format{
       {"bank", "stream"}}},
     true,
     size_of,
-    write};
+    write,
+    false,
+    false,
+    traffic_refuses};
 
 }  // namespace kpu::traces

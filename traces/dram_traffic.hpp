@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/option.hpp"
 #include "base/text_output.hpp"
 #include "base/types.hpp"
 #include "traces/bank_use.hpp"
@@ -84,5 +85,8 @@ void write_traffic_by_bank(const DramTraffic& traffic, Output& output);
 /// CSV, a row for each unit and task that asked, most bursts first:
 /// unit,task,operation,reads,writes,row_hits,row_misses,row_conflicts,activates,turn_arounds
 void write_traffic_by_stream(const DramTraffic& traffic, Output& output);
+
+/// What a trace of banks cannot show (Format::refuses).
+std::string traffic_refuses(const TraceView& view, const OptionValues& options);
 
 }  // namespace kpu::traces

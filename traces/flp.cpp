@@ -29,7 +29,19 @@ void write_flp(const RunInfo& info, const Events& /*events*/, const OptionValues
 
 extern const Format flp_format;
 const Format flp_format{
-    "flp",    "HotSpot", "floor plan: a rectangle for each unit, of the size in the area model", {}, false,
-    flp_size, write_flp};
+    "flp",
+    "HotSpot",
+    "floor plan: a rectangle for each unit, of the size in the area model",
+    {},
+    false,
+    flp_size,
+    write_flp,
+    false,
+    false,
+    [](const TraceView& view, const OptionValues& /*options*/) -> std::string {
+        return view.causes.empty() && view.ops.empty()
+                   ? ""
+                   : "it has places of units. Fix: leave out --trace-cause and --trace-op.";
+    }};
 
 }  // namespace kpu::traces

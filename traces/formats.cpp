@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fnmatch.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/text.hpp"
+#include "traces/peak_power.hpp"
 
 namespace kpu::traces {
 namespace {
@@ -36,6 +39,22 @@ std::pair<Cycles, Cycles> parse_window(const std::string& window) {
     return result;
 }
 
+/// Each of them has to match one of the names.
+void check_patterns(const char* option, const char* what, const std::vector<std::string>& patterns,
+                    const std::vector<std::string>& names) {
+    for (const std::string& pattern : patterns) {
+        const bool found = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+            return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+        });
+        if (found || names.empty()) continue;
+        constexpr size_t listed = 40;
+        const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(listed, names.size()));
+        throw UserError(fmt::format("{} {}: no {} has such a name. Fix: choose among {}{}.", option, pattern,
+                                    what, fmt::join(names.begin(), end, ", "),
+                                    names.size() > listed ? ", ..." : ""));
+    }
+}
+
 }  // namespace
 
 RecordCounts count_records(const RunInfo& info, const Events& events) {
@@ -47,6 +66,14 @@ RecordCounts count_records(const RunInfo& info, const Events& events) {
         const bool of_unit = event.kind == EventKind::cause || event.kind == EventKind::counter ||
                              event.kind == EventKind::begin || event.kind == EventKind::access;
         if (!of_unit || shown[event.unit]) ++counts.by_kind[static_cast<size_t>(event.kind)];
+    }
+    if (info.view.every > 0) {
+        const uint64_t intervals = (info.to() - info.from()) / info.view.every + 1;
+        for (const EventKind kind : {EventKind::cause, EventKind::counter}) {
+            uint64_t& count = counts.by_kind[static_cast<size_t>(kind)];
+            count = std::min(count, intervals * info.units.size());
+        }
+        counts.by_kind[static_cast<size_t>(EventKind::begin)] = 0;
     }
     return counts;
 }
@@ -61,24 +88,59 @@ const Format& find_format(std::string_view name) {
                                 nearest_name(name, names), fmt::join(names, ", ")));
 }
 
-TraceView view_of(const RunInfo& info, const std::string& window, const std::vector<std::string>& filter) {
-    const auto [first, last] = parse_window(window);
-    const Clock clock = info.clock();
+TraceView check_view(const ViewText& text) {
+    parse_window(text.window);
     TraceView view;
-    view.units = filter;
-    view.from = clock.edge(std::min(first, info.total_cycles));
-    if (last < info.total_cycles) view.to = clock.edge(last);
-    const bool none = std::none_of(info.units.begin(), info.units.end(),
-                                   [&](const auto& unit) { return view.shows(unit.name); });
-    if (none && !info.units.empty()) {
-        std::vector<std::string> names;
-        for (const auto& unit : info.units) names.push_back(unit.name);
-        throw UserError(fmt::format("--trace-filter {}: no unit has such a name. Fix: choose among {}.",
-                                    fmt::join(filter, " "), fmt::join(names, ", ")));
-    }
+    view.units = text.units;
+    view.causes = text.causes;
+    view.ops = text.ops;
+    std::vector<std::string> causes;
+    for (int cause = 0; cause < cause_count; ++cause)
+        causes.emplace_back(full_name_of(static_cast<Cause>(cause)));
+    check_patterns("--trace-cause", "cause", text.causes, causes);
+    if (text.every.empty()) return view;
+    const double every_ns = ns_of(text.every);
+    if (!(every_ns >= 0.001 && every_ns <= 1e9))
+        throw UserError(fmt::format(
+            "--trace-every: `{}` is no time of a trace. Fix: give one with its unit, ns, us or ms, of at "
+            "most a second, like 1us.",
+            text.every));
+    view.every = static_cast<Picoseconds>(std::llround(every_ns * 1000));
     return view;
 }
 
-void check_window(const std::string& window) { parse_window(window); }
+void show_view(RunInfo& info, const ViewText& text) {
+    TraceView view = check_view(text);
+    const auto [first, last] = parse_window(text.window);
+    const Clock clock = info.clock();
+    if (first > 0 && first >= info.total_cycles) {
+        throw UserError(fmt::format(
+            "--trace-window {}: the run has {} core cycles. Fix: give a window that begins in it.",
+            text.window, info.total_cycles));
+    }
+    view.from = clock.edge(first);
+    if (last < info.total_cycles) view.to = clock.edge(last);
+    std::vector<std::string> units, ops;
+    for (const UnitInfo& unit : info.units) units.push_back(unit.name);
+    for (const RunInfo::Op& op : info.ops) ops.push_back(op.id);
+    ops.emplace_back(background_name);
+    check_patterns("--trace-filter", "unit", text.units, units);
+    check_patterns("--trace-op", "operation", text.ops, ops);
+    if (view.every > 0) {
+        const double every_ns = static_cast<double>(view.every) / 1000;
+        if (every_ns < 1e9 / static_cast<double>(clock.hz()) * (1 - 1e-12))
+            throw UserError(
+                fmt::format("--trace-every {}: a core cycle takes {:g} ns. Fix: give a longer time.",
+                            text.every, 1e9 / static_cast<double>(clock.hz())));
+        info.bin_ns = every_ns;
+    }
+    info.view = std::move(view);
+}
+
+void check_format(const Format& format, const TraceView& view, const OptionValues& options) {
+    if (format.refuses == nullptr) return;
+    const std::string why = format.refuses(view, options);
+    if (!why.empty()) throw UserError(fmt::format("{}: {}", format.name, why));
+}
 
 }  // namespace kpu::traces

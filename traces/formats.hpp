@@ -36,6 +36,9 @@ struct Format {
     /// Shows what info.view says. A pure function: the same bytes during a run and from an event file.
     void (*write)(const RunInfo& info, const Events& events, const OptionValues& options, Output& output);
     bool needs_energy = false;  ///< the device must have an energy model
+    bool is_waveform = false;   ///< viewers of waveforms open it
+    /// Why it cannot show that, and what can; empty: it does. None: it shows every view.
+    std::string (*refuses)(const TraceView& view, const OptionValues& options) = nullptr;
 };
 
 /// The lines of formats.txt.
@@ -43,10 +46,18 @@ const std::vector<const Format*>& formats();
 /// Throws UserError that names the nearest one.
 const Format& find_format(std::string_view name);
 
-/// The part of a run that was asked for: `window` is A:B in core cycles, either may be left out, empty is
-/// all; `filter` are patterns of unit names. Throws UserError, also when no unit has such a name.
-TraceView view_of(const RunInfo& info, const std::string& window, const std::vector<std::string>& filter);
-/// Throws UserError on a window that is none.
-void check_window(const std::string& window);
+/// The part of a run that is asked for, as it is written.
+struct ViewText {
+    std::string window;                           ///< A:B in core cycles, either may be left out; empty: all
+    std::vector<std::string> units, causes, ops;  ///< patterns
+    std::string every;                            ///< a time: 1us; empty: every state
+};
+/// What of it is right or wrong whatever the run is: all but the window. Throws UserError.
+TraceView check_view(const ViewText& text);
+/// The recording shows that part, and bins are as wide as `every`. Throws UserError, also when the window is not in the run,
+/// and when no unit, cause or operation has such a name.
+void show_view(RunInfo& info, const ViewText& text);
+/// Throws UserError when the format cannot show that, or this build cannot write it.
+void check_format(const Format& format, const TraceView& view, const OptionValues& options);
 
 }  // namespace kpu::traces

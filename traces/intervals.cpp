@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/diagnostics.hpp"
+#include "traces/majority.hpp"
 
 namespace kpu::traces {
 
@@ -82,9 +83,54 @@ void walk_unit(const RunInfo& info, const Events& events, size_t unit, const Vis
     walk.finish();
 }
 
-}  // namespace
+/// Passes the states that the view shows, of unit after unit.
+class Shown {
+  public:
+    Shown(const RunInfo& info, const Visit& visit)
+        : clock_(info.clock()),
+          every_(info.view.every),
+          states_(info),
+          visit_(visit),
+          sampler_(
+              every_, [this](const State& state) { return shows(state.row) ? int64_t(state.row.cause) : -1; },
+              [this](const State& state, Picoseconds from, Picoseconds to) { pass(state.row, from, to); }) {}
 
-void for_each_interval(const RunInfo& info, const Events& events, const Visit& visit) {
+    void operator()(const StateInterval& row) {
+        if (every_ == 0) {
+            if (shows(row)) visit_(row);
+            return;
+        }
+        if (row.start == 0) sampler_.finish();  // the next unit
+        sampler_.add({row}, row.start, row.end);
+    }
+    /// After the last one.
+    void finish() { sampler_.finish(); }
+
+  private:
+    struct State {
+        StateInterval row;
+        bool operator==(const State& o) const { return same_state(row, o.row) && row.unit == o.row.unit; }
+    };
+    bool shows(const StateInterval& row) const {
+        return states_.shows(static_cast<uint8_t>(row.cause),
+                             row.cause == Cause::idle_no_work ? background_op : row.op);
+    }
+    void pass(StateInterval row, Picoseconds from, Picoseconds to) {
+        if (!shows(row)) return;
+        row.start = from;
+        row.end = to;
+        row.cycles = clock_.edges_before(to) - clock_.edges_before(from);
+        visit_(row);
+    }
+
+    Clock clock_;
+    Picoseconds every_;
+    ShownStates states_;
+    const Visit& visit_;
+    Sampler<State> sampler_;
+};
+
+void walk_all(const RunInfo& info, const Events& events, const Visit& visit) {
     std::vector<size_t> counts(info.units.size(), 0);
     for (const Event& event : events)
         if (event.kind == EventKind::cause) ++counts.at(event.unit);
@@ -97,6 +143,16 @@ void for_each_interval(const RunInfo& info, const Events& events, const Visit& v
             walk_unit(info, events, last++, visit);
         }
     }
+}
+
+}  // namespace
+
+void for_each_interval(const RunInfo& info, const Events& events, const Visit& visit) {
+    const TraceView& view = info.view;
+    if (view.every == 0 && view.causes.empty() && view.ops.empty()) return walk_all(info, events, visit);
+    Shown shown(info, visit);
+    walk_all(info, events, [&shown](const StateInterval& row) { shown(row); });
+    shown.finish();
 }
 
 TaskTable::TaskTable(const RunInfo& info, const Events& events) : info_(info) {

@@ -22,7 +22,8 @@ struct StateInterval {
 };
 
 /// Calls `visit` for every interval of every unit: units in order of their ids, then by time, without gaps
-/// from 0 to info.end_ps. Equal neighbours are one interval.
+/// from 0 to info.end_ps, unless info.view leaves causes or operations out. Equal neighbours are one interval. With
+/// info.view.every a state is the one whose cause held longest in an interval so long, of its longest stretch.
 void for_each_interval(const RunInfo& info, const Events& events,
                        const std::function<void(const StateInterval&)>& visit);
 

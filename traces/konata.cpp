@@ -186,13 +186,22 @@ uint64_t konata_size(const RunInfo& /*info*/, const RecordCounts& counts) {
 }  // namespace
 
 extern const Format konata_format;
-const Format konata_format{"konata",
-                           "text",
-                           "tasks as rows of stages with dependencies, for the Konata viewer",
-                           {},
-                           false,
-                           konata_size,
-                           [](const RunInfo& info, const Events& events, const OptionValues& /*options*/,
-                              Output& output) { write_konata(info, events, output); }};
+const Format konata_format{
+    "konata",
+    "text",
+    "tasks as rows of stages with dependencies, for the Konata viewer",
+    {},
+    false,
+    konata_size,
+    [](const RunInfo& info, const Events& events, const OptionValues& /*options*/, Output& output) {
+        write_konata(info, events, output);
+    },
+    false,
+    false,
+    [](const TraceView& view, const OptionValues& /*options*/) -> std::string {
+        if (view.every > 0) return "its rows are tasks, not states over time. Fix: leave out --trace-every.";
+        return view.causes.empty() ? ""
+                                   : "its rows are tasks, which have no cause. Fix: leave out --trace-cause.";
+    }};
 
 }  // namespace kpu::traces

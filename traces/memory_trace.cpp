@@ -32,8 +32,9 @@ std::vector<bool> completed_tasks(const Events& events) {
     return completed;
 }
 
-/// The requests that a trace shows, in order of time.
-std::vector<Event> shown_accesses(const RunInfo& info, const Events& events) {
+/// Calls visit(request) for every request that a trace shows, in order of time.
+template <typename Visit>
+void for_each_access(const RunInfo& info, const Events& events, Visit visit) {
     if (!info.accesses) {
         throw UserError(
             "the recording has no memory accesses. Fix: run again with --memory-trace beside --events.");
@@ -41,35 +42,40 @@ std::vector<Event> shown_accesses(const RunInfo& info, const Events& events) {
     const std::vector<bool> completed = completed_tasks(events);
     std::vector<bool> shown;
     for (const UnitInfo& unit : info.units) shown.push_back(info.view.shows(unit.name));
-    std::vector<Event> rows;
+    const ShownStates states(info);
+    std::vector<Event> rows;  // of one time
+    const auto visit_rows = [&] {
+        std::sort(rows.begin(), rows.end(), precedes);
+        for (const Event& row : rows) visit(row);
+        rows.clear();
+    };
     for (const Event& event : events) {
         const bool wanted = event.kind == EventKind::access && event.time_ps >= info.view.from &&
                             event.time_ps < info.view.to && event.task < completed.size() &&
-                            completed[event.task] && shown[event.unit];
-        if (wanted) rows.push_back(event);
+                            completed[event.task] && shown[event.unit] && states.shows_op(event.op);
+        if (!wanted) continue;
+        if (!rows.empty() && rows.back().time_ps != event.time_ps) visit_rows();
+        rows.push_back(event);
     }
-    std::sort(rows.begin(), rows.end(), precedes);
-    return rows;
+    visit_rows();
 }
 
 }  // namespace
 
 void write_memory_trace_csv(const RunInfo& info, const Events& events, Output& output) {
-    const std::vector<Event> rows = shown_accesses(info, events);
     const TaskTable tasks(info, events);
     const Clock clock = info.clock();
     output.print("cycle,access,level,address,bytes,unit,task\n");
-    for (const Event& row : rows) {
+    for_each_access(info, events, [&](const Event& row) {
         const auto address = static_cast<uint64_t>(row.value);
         output.print("{},{},{},{:#018x},{},{},{}\n", clock.edges_before(row.time_ps),
                      row.cause == 0 ? "read" : "write",
                      level_names[static_cast<size_t>(level_of_bus_address(address))], address, row.reserved,
                      info.units[row.unit].name, csv_field(tasks.label(row.task)));
-    }
+    });
 }
 
 void write_dram_trace(const RunInfo& info, const Events& events, DramTraceForm form, Output& output) {
-    const std::vector<Event> rows = shown_accesses(info, events);
     const Clock clock = info.clock();
     const uint64_t burst = info.dram_burst_bytes;
     if (form == DramTraceForm::ramulator && burst == 0) {
@@ -80,19 +86,19 @@ void write_dram_trace(const RunInfo& info, const Events& events, DramTraceForm f
     if (form != DramTraceForm::ramulator)
         output.print("# clock_mhz: {}\n", static_cast<double>(info.core_hz) / 1e6);
     Cycles before = 0;
-    for (const Event& row : rows) {
+    for_each_access(info, events, [&](const Event& row) {
         const auto address = static_cast<uint64_t>(row.value);
-        if (level_of_bus_address(address) != Level::ddr) continue;
+        if (level_of_bus_address(address) != Level::ddr) return;
         if (form == DramTraceForm::ramulator) {
             for (uint64_t at = address / burst * burst; at < address + row.reserved; at += burst)
                 output.print("{} {:#x}\n", row.cause == 0 ? "LD" : "ST", at);
-            continue;
+            return;
         }
         const Cycles cycle = clock.edges_before(row.time_ps);
         output.print("{}: ({}) {} {:#x}\n", cycle - before, row.reserved, row.cause == 0 ? "read" : "write",
                      address);
         if (form == DramTraceForm::rstl) before = cycle;
-    }
+    });
 }
 
 namespace {
@@ -130,6 +136,12 @@ const Format memory_trace_format{
       {"auto", "csv", "stl", "rstl", "ramulator"}}},
     true,
     memory_trace_size,
-    write_memory_trace};
+    write_memory_trace,
+    false,
+    false,
+    [](const TraceView& view, const OptionValues& /*options*/) -> std::string {
+        if (view.every > 0) return "it has every request, and none is a state. Fix: leave out --trace-every.";
+        return view.causes.empty() ? "" : "requests have no cause. Fix: leave out --trace-cause.";
+    }};
 
 }  // namespace kpu::traces

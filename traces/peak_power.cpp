@@ -97,13 +97,15 @@ std::string describe(const RunInfo& info, const Events& events, const PowerTrace
 
 }  // namespace
 
+double ns_of(const std::string& text) { return scaled(text, {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}}); }
+
 PeakBudget parse_peak_budget(const std::string& text) {
     const size_t at = text.find('@');
     PeakBudget budget;
     budget.text = text;
     if (at != std::string::npos) {
         budget.watts = scaled(text.substr(0, at), {{"W", 1}, {"mW", 1e-3}});
-        budget.window_ns = scaled(text.substr(at + 1), {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}});
+        budget.window_ns = ns_of(text.substr(at + 1));
     }
     if (budget.watts > 0 && budget.window_ns > 0) return budget;
     throw UserError(fmt::format(

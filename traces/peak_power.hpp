@@ -15,6 +15,8 @@ struct PeakBudget {
     std::string text;  ///< as it was written: 2.5W@1us
 };
 
+/// Nanoseconds of "1us" (ns, us, ms); 0: the text is no time.
+double ns_of(const std::string& text);
 /// "2.5W@1us": watts (W, mW) over a time (ns, us, ms). Throws UserError.
 PeakBudget parse_peak_budget(const std::string& text);
 

@@ -74,6 +74,7 @@ class PowerCsv {
     /// A row for each operation that spends energy in a bin, and one for what no operation does.
     void operations() {
         output_.print("time_ns,dt_ns,op,{}\n", energy_ ? "energy_pj" : "power_w");
+        const ShownStates states(info_);
         for_each_bin([&](size_t bin) {
             Yoctojoules rest = trace_.total(bin);
             const auto row = [&](std::string_view op, Yoctojoules energy) {
@@ -83,10 +84,10 @@ class PowerCsv {
                 output_.write("\n");
             };
             for (const auto& [op, energy] : trace_.ops[bin]) {
-                row(info_.op_name(op), energy);
+                if (states.shows_op(op)) row(info_.op_name(op), energy);
                 rest -= energy;
             }
-            row(background_name, rest);
+            if (states.shows_op(background_op)) row(background_name, rest);
         });
     }
 
@@ -193,6 +194,13 @@ const Format power_format{
     [](const RunInfo& info, const Events& events, const OptionValues& options, Output& output) {
         write_power_csv(info, events, {options.text("power-by"), options.text("power-in") == "pJ"}, output);
     },
-    true};
+    true,
+    false,
+    [](const TraceView& view, const OptionValues& options) -> std::string {
+        if (!view.causes.empty()) return "energy has no cause. Fix: leave out --trace-cause.";
+        if (!view.ops.empty() && options.text("power-by") != "op")
+            return "its columns are of no operation. Fix: add --power-by op, or leave out --trace-op.";
+        return "";
+    }};
 
 }  // namespace kpu::traces

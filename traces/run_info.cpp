@@ -274,10 +274,23 @@ RunInfo info_from(const json& in) {
 
 }  // namespace
 
-bool TraceView::shows(const std::string& unit) const {
-    return units.empty() || std::any_of(units.begin(), units.end(), [&](const std::string& pattern) {
-               return fnmatch(pattern.c_str(), unit.c_str(), 0) == 0;
+namespace {
+
+bool matches(const std::vector<std::string>& patterns, const std::string& name) {
+    return patterns.empty() || std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+               return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
            });
+}
+
+}  // namespace
+
+bool TraceView::shows(const std::string& unit) const { return matches(units, unit); }
+
+ShownStates::ShownStates(const RunInfo& info) {
+    for (int cause = 0; cause < cause_count; ++cause)
+        causes_.push_back(matches(info.view.causes, std::string(full_name_of(static_cast<Cause>(cause)))));
+    for (const RunInfo::Op& op : info.ops) ops_.push_back(matches(info.view.ops, op.id));
+    ops_.push_back(matches(info.view.ops, std::string(background_name)));
 }
 
 Picoseconds RunInfo::bin_ps() const { return ps_of_ns(std::min(bin_ns, max_bin_ns)); }

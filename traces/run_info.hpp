@@ -12,10 +12,12 @@
 
 namespace kpu::traces {
 
-/// The part of a run that traces show: a window of time, and units by name.
+/// The part of a run that traces show: a window of time; units, causes and operations by name; how finely.
 struct TraceView {
     Picoseconds from = 0, to = ~Picoseconds{0};
-    std::vector<std::string> units;  ///< shell patterns (fnmatch), any of which may match; empty: every unit
+    /// Shell patterns (fnmatch), any of which may match; empty: all.
+    std::vector<std::string> units, causes, ops;
+    Picoseconds every = 0;  ///< of intervals this long the states that held longest; 0: every state
     bool shows(const std::string& unit) const;
 };
 
@@ -65,6 +67,17 @@ struct RunInfo {
     std::string place_of(uint32_t statement) const;
     /// Name of an operation; background_name for background_op.
     std::string_view op_name(uint32_t op) const;
+};
+
+/// The states that info.view shows, looked up.
+class ShownStates {
+  public:
+    explicit ShownStates(const RunInfo& info);
+    bool shows(uint8_t cause, uint32_t op) const { return causes_[cause] && shows_op(op); }
+    bool shows_op(uint32_t op) const { return ops_[std::min<size_t>(op, ops_.size() - 1)]; }
+
+  private:
+    std::vector<bool> causes_, ops_;  ///< the background last
 };
 
 /// Throws UserError for bins that are shorter than a cycle of the core.

@@ -8,7 +8,8 @@ namespace kpu::traces {
 
 void write_stalls_csv(const RunInfo& info, const Events& events, Output& output) {
     const TaskTable tasks(info, events);
-    output.print("unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile\n");
+    output.print("unit,start_ps,end_ps,cycles,{},task,iteration,operation,blamed,profile\n",
+                 info.view.every > 0 ? "cause_majority" : "cause");
     std::vector<bool> shown;
     for (const UnitInfo& unit : info.units) shown.push_back(info.view.shows(unit.name));
     const Clock clock = info.clock();

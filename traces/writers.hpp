@@ -24,13 +24,18 @@ namespace kpu::traces {
 ///   cause      reg 5    the same as a number (table in the header comment)
 ///   task       string   statement that the unit executes or waits for, with its @profile tag if it has one
 ///                       (name@tag), "-" if none (units that have tasks)
+///   op         string   operation that the time of the unit goes to, "-" if none (units that have tasks); of the
+///                       device the one that ops.csv charges the cycle to
 ///   queue_depth, tokens_in_flight   reg 32 (units that count them)
 ///   bandwidth_gbps      real: 10^9 bytes per second, mean over each bin (units that count bytes)
 ///   power_dynamic_w, power_static_w   real: what the unit burns, mean over each bin (not of the device)
-/// then dram.read_gbps and dram.write_gbps over all channels (from the dram read and write actions, if
-/// info.dram_burst_bytes is known), and power.<component>, power.static, power.total as reals in W, each
+/// then, as scopes `dram` and `power`, dram.read_gbps and dram.write_gbps over all channels (from the dram read and write
+/// actions, if info.dram_burst_bytes is known), and power.<component>, power.static, power.total as reals in W, each
 /// value the mean of the bin that starts there; power.dram includes its background, power.phy its static
-/// power. Bins are info.bin_ns wide, doubled while the run has more than 100,000 of them.
+/// power. Bins are info.bin_ns wide, doubled while the run has more than 100,000 of them. Of every component but dram and
+/// phy also
+///   power.<component>.state   string   active, idle (its clock runs with nothing to do), gated
+/// The time in active and idle is power.residency.<component>.on_us of stats.json. FST has the same (fst/fst_file.hpp).
 void write_vcd(const RunInfo& info, const Events& events, Output& output);
 
 /// Stall trace, CSV: unit,start_ps,end_ps,cycles,cause,task,iteration,operation,blamed,profile. One row per

@@ -14,6 +14,7 @@
 #include "traces/intervals.hpp"
 #include "traces/power_trace.hpp"
 #include "traces/report.hpp"
+#include "traces/viewers/viewer_files.hpp"
 
 namespace kpu::bindings {
 namespace {
@@ -46,15 +47,20 @@ py::array records(const py::object& self) {
 }
 
 void write_trace(const Recording& recording, const std::string& name, const std::string& path,
-                 const std::string& window, const std::vector<std::string>& units,
-                 const GivenOptions& options) {
+                 const traces::ViewText& view, bool viewer_files, const GivenOptions& options) {
     const traces::Format& format = traces::find_format(name);
     const OptionValues values(format.options, options);
     traces::RunInfo info = recording.info;
-    info.view = traces::view_of(info, window, units);
+    traces::show_view(info, view);
+    traces::check_format(format, info.view, values);
+    if (viewer_files && !format.is_waveform)
+        throw UserError(fmt::format("viewer_files: {} is no waveform. Fix: write vcd or fst.", name));
     auto output = Output::to_file(path);
     format.write(info, recording.events, values, output);
     output.finish();
+    if (!viewer_files) return;
+    for (const auto& beside : traces::viewer_files(info, recording.events, path))
+        write_file(beside.path, beside.text);
 }
 
 /// (name, file kind, meaning, options, needs accesses) of every kind of trace.
@@ -346,8 +352,16 @@ void bind_recording(py::module_& module) {
                 output.finish();
             },
             arg("path"), Release())
-        .def("write_trace", &write_trace, arg("name"), arg("path"), arg("window"), arg("units"),
-             arg("options"), Release());
+        .def(
+            "write_trace",
+            [](const Recording& self, const std::string& name, const std::string& path,
+               const std::string& window, const std::vector<std::string>& units,
+               const std::vector<std::string>& causes, const std::vector<std::string>& ops,
+               const std::string& every, bool viewer_files, const GivenOptions& options) {
+                write_trace(self, name, path, {window, units, causes, ops, every}, viewer_files, options);
+            },
+            arg("name"), arg("path"), arg("window"), arg("units"), arg("causes"), arg("ops"), arg("every"),
+            arg("viewer_files"), arg("options"), Release());
 }
 
 }  // namespace kpu::bindings

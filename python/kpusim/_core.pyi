@@ -115,7 +115,16 @@ class Recording:
     def cycles_of(self, time_ps: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]: ...
     def bank_traffic(self) -> BankTraffic: ...
     def write_trace(
-        self, name: str, path: str, window: str, units: Sequence[str], options: _Overrides
+        self,
+        name: str,
+        path: str,
+        window: str,
+        units: Sequence[str],
+        causes: Sequence[str],
+        ops: Sequence[str],
+        every: str,
+        viewer_files: bool,
+        options: _Overrides,
     ) -> None: ...
 
 class StatSet:

@@ -403,6 +403,10 @@ class Events:
         *,
         window: tuple[int | None, int | None] | None = None,
         units: Iterable[str] = (),
+        causes: Iterable[str] = (),
+        ops: Iterable[str] = (),
+        every: str = "",
+        viewer_files: bool = False,
         **options: OptionValue,
     ) -> None:
         """Write a trace, the same bytes as ``kpusim run`` and ``kpusim export``.
@@ -410,7 +414,7 @@ class Events:
         Parameters
         ----------
         name : str
-            ``vcd``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``memory-trace``, ``dram-traffic``,
+            ``vcd``, ``fst``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``memory-trace``, ``dram-traffic``,
             ``dram-page``
             (:func:`kpusim.trace_formats` has all of them, and their options).
         path : str or path
@@ -419,13 +423,20 @@ class Events:
             First core cycle and the one after the last; None: from the start, to the end.
         units : iterable of str, optional
             Patterns of the units to show, such as ``e0_*``; none: all of them.
+        causes, ops : iterable of str, optional
+            Patterns of the causes and of the operations to show, such as ``stalled.*``; none: all of them.
+        every : str, optional
+            A time, such as ``1us``: of each interval so long the state that held longest, and means of power.
+        viewer_files : bool
+            Of a waveform: what GTKWave (``.gtkw``, ``.causes``) and Surfer (``.sucl``) open it by, beside it.
         **options
             Options of the kind of trace.
 
         Raises
         ------
         UserError
-            For a name, window, pattern or value that is none; for a memory trace without recorded requests.
+            For a name, window, pattern, time or value that is none; for what that kind of trace cannot show;
+            for a memory trace without recorded requests.
         """
         formats = trace_formats()
         plain_text(name, "name")
@@ -440,7 +451,17 @@ class Events:
         if first is not None and last is not None and first >= last:
             raise ArgumentError(f"window={window!r} ends before it begins. Fix: give a first that is less.")
         text = "" if first is None and last is None else f"{cycle_text(first)}:{cycle_text(last)}"
-        self._recording.write_trace(name, path_text(path), text, list(units), given)
+        self._recording.write_trace(
+            name,
+            path_text(path),
+            text,
+            list(units),
+            list(causes),
+            list(ops),
+            plain_text(every, "every"),
+            viewer_files,
+            given,
+        )
 
     def __len__(self) -> int:
         """How many records there are."""

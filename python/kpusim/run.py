@@ -111,6 +111,10 @@ class Run:
         *,
         window: tuple[int | None, int | None] | None = None,
         units: Iterable[str] = (),
+        causes: Iterable[str] = (),
+        ops: Iterable[str] = (),
+        every: str = "",
+        viewer_files: bool = False,
         **options: OptionValue,
     ) -> None:
         """Write a trace of the run; what it needs and was not recorded is simulated again.
@@ -119,7 +123,17 @@ class Run:
         """
         needs_accesses = any(row.name == name and row.needs_accesses for row in trace_formats())
         events = self._events_with_accesses() if needs_accesses else self.events
-        events.write_trace(name, path, window=window, units=units, **options)
+        events.write_trace(
+            name,
+            path,
+            window=window,
+            units=units,
+            causes=causes,
+            ops=ops,
+            every=every,
+            viewer_files=viewer_files,
+            **options,
+        )
 
     @cached_property
     def power(self) -> Power:

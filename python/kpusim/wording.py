@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 #: Arguments that an option becomes; others have its name, with ``_``.
-RENAMED = {"param": "params", "input": "inputs", "trace-filter": "units", "trace-window": "window"}
+RENAMED = {
+    "param": "params",
+    "input": "inputs",
+    "trace-filter": "units",
+    "trace-window": "window",
+    "trace-cause": "causes",
+    "trace-op": "ops",
+    "trace-every": "every",
+}
 #: Options that take a value.
 VALUED = (
     "platform mode order timeout max-cycles seed top threshold events fill header precision calibrate keep "
@@ -17,6 +25,7 @@ FLAGS = ("strict", "retarget", "force")
 #: Options that Python has in another form, with what follows them.
 OTHERS = {
     "--memory-trace beside --events": "events='accesses'",
+    "--power-by op": "power_by='op'",
     "--set ": "",
     "with -I": "in search_paths",
 }

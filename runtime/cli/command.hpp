@@ -111,15 +111,20 @@ struct TracePaths {
     };
     std::vector<File> files;
     GivenOptions options;  ///< of all formats
-    std::string window;
-    std::vector<std::string> filter;
+    traces::ViewText view;
+    bool viewer_files = false;  ///< beside each waveform
     bool empty() const { return files.empty(); }
     bool need_accesses() const;
     bool need_energy() const;
     std::vector<std::string> paths() const;
     void add_to(CLI::App& command);
+    /// Whether every format can show that, before there is a run to show. Throws UserError.
+    void check() const;
     /// Also says how large a big one will be, and refuses one that its disk has no room for.
     void write(traces::Recording& recording) const;
+
+  private:
+    OptionValues options_of(const traces::Format& format) const;
 };
 /// The later of two outputs would replace the other. Throws UserError.
 void refuse_repeated(const std::vector<std::string>& paths);

@@ -11,6 +11,7 @@
 #include "traces/event_file.hpp"
 #include "traces/report.hpp"
 #include "traces/run_reader.hpp"
+#include "traces/viewers/viewer_files.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -29,7 +30,7 @@ void export_traces(const ExportOptions& options) {
         throw UserError(
             fmt::format("nothing to export. Fix: give one of {} with a file name.", fmt::join(names, ", ")));
     }
-    traces::check_window(options.traces.window);
+    options.traces.check();
     refuse_repeated(options.traces.paths());
     for (const std::string& path : options.traces.paths()) Output::check(path);
     auto recording = traces::read_event_file(traces::event_file_of(options.events));
@@ -53,17 +54,52 @@ void TracePaths::add_to(CLI::App& command) {
                                                  fmt::format("{}{}", csv ? "CSV: " : "", format->meaning));
         add_row_options(command, format->options, options);
     }
-    command.add_option("--trace-window", window,
+    command.add_option("--trace-window", view.window,
                        "A:B: traces show core cycles A to B (either may be left out)");
-    command
-        .add_option("--trace-filter", filter,
-                    "GLOB: traces show the units whose names match, e.g. 'e0_*'; repeatable")
-        ->allow_extra_args(false);
+    const auto patterns = [&command](const char* name, std::vector<std::string>& into, const char* meaning) {
+        command.add_option(name, into, meaning)->allow_extra_args(false);
+    };
+    patterns("--trace-filter", view.units,
+             "GLOB: traces show the units whose names match, e.g. 'e0_*'; repeatable");
+    patterns("--trace-cause", view.causes,
+             "GLOB: traces show the states whose cause matches, e.g. 'stalled.*'; repeatable");
+    patterns("--trace-op", view.ops,
+             "GLOB: traces show what is of the operations whose names match, e.g. 'conv*'; repeatable");
+    command.add_flag("--viewer-files", viewer_files,
+                     "beside each waveform F: F.gtkw (with F.causes) and F.sucl, by which GTKWave and Surfer "
+                     "open it ready");
+    command.add_option(
+        "--trace-every", view.every,
+        "TIME (ns, us, ms): traces show of each interval so long the state that held longest, and means of "
+        "power and bandwidth");
+}
+
+void TracePaths::check() const {
+    const bool waveform =
+        std::any_of(files.begin(), files.end(), [](const File& file) { return file.format->is_waveform; });
+    if (viewer_files && !waveform)
+        throw UserError("--viewer-files: there is no waveform to open. Fix: add --vcd or --fst.");
+    const traces::TraceView shown = traces::check_view(view);
+    for (const File& file : files) traces::check_format(*file.format, shown, options_of(*file.format));
+}
+
+OptionValues TracePaths::options_of(const traces::Format& format) const {
+    GivenOptions own;
+    for (const auto& option : options) {
+        if (std::any_of(format.options.begin(), format.options.end(),
+                        [&](const OptionRow& row) { return row.name == option.first; }))
+            own.push_back(option);
+    }
+    return {format.options, own};
 }
 
 std::vector<std::string> TracePaths::paths() const {
     std::vector<std::string> found;
-    for (const File& file : files) found.push_back(file.path);
+    for (const File& file : files) {
+        found.push_back(file.path);
+        if (!viewer_files || !file.format->is_waveform) continue;
+        for (std::string& path : traces::viewer_paths(file.path)) found.push_back(std::move(path));
+    }
     return found;
 }
 
@@ -96,8 +132,9 @@ void announce_trace(const std::string& path, uint64_t bytes) {
     constexpr uint64_t big = 256u << 20;
     if (path.empty()) return;
     if (bytes >= big)
-        print_err(fmt::format("{}: about {}. --trace-window and --trace-filter make it smaller.\n", path,
-                              traces::bytes_text(bytes)));
+        print_err(
+            fmt::format("{}: about {}. --trace-window, --trace-filter and --trace-every make it smaller.\n",
+                        path, traces::bytes_text(bytes)));
     std::error_code error;
     if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) return;
     const auto folder = std::filesystem::absolute(path, error).parent_path();
@@ -112,20 +149,16 @@ void announce_trace(const std::string& path, uint64_t bytes) {
 }
 
 void TracePaths::write(traces::Recording& recording) const {
-    recording.info.view = traces::view_of(recording.info, window, filter);
+    traces::show_view(recording.info, view);
     const traces::RecordCounts counts = traces::count_records(recording.info, recording.events);
     for (const File& file : files) announce_trace(file.path, file.format->size(recording.info, counts));
     for (const File& file : files) {
-        GivenOptions own;
-        for (const auto& option : options) {
-            const auto& rows = file.format->options;
-            if (std::any_of(rows.begin(), rows.end(),
-                            [&](const OptionRow& row) { return row.name == option.first; }))
-                own.push_back(option);
-        }
         auto output = Output::to_file(file.path);
-        file.format->write(recording.info, recording.events, OptionValues(file.format->options, own), output);
+        file.format->write(recording.info, recording.events, options_of(*file.format), output);
         output.finish();
+        if (!viewer_files || !file.format->is_waveform) continue;
+        for (const auto& beside : traces::viewer_files(recording.info, recording.events, file.path))
+            write_file(beside.path, beside.text);
     }
 }
 
@@ -136,7 +169,8 @@ void add_export(CLI::App& app, int&) {
         ->required();
     options->traces.add_to(*command);
     command->add_option("--bin-ns", options->bin_ns, "width of a time bin of power and bandwidth")
-        ->check(not_positive);
+        ->check(not_positive)
+        ->excludes("--trace-every");
     command->callback([options] { export_traces(*options); });
 }
 

@@ -73,7 +73,7 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
     }
     if (options.max_cycles > 0) result.max_cycles = options.max_cycles;
     if (options.max_steps > 0) result.max_steps = options.max_steps;
-    traces::check_window(options.traces.window);
+    options.traces.check();
     result.bin_ns = options.bin_ns;
     result.record_events = options.wants_traces() || options.budgets.need_events();
     result.record_accesses = options.traces.need_accesses();
@@ -377,7 +377,8 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
         ->add_option("--bin-ns", options->bin_ns,
                      "width of a time bin of power and bandwidth, in traces and of power.peak_w; default: "
                      "energy.trace_bin_ns of the platform")
-        ->check(not_positive);
+        ->check(not_positive)
+        ->excludes("--trace-every");
     options->budgets.add_to(*command);
     command->add_option("--hazards", options->hazards,
                         "file for the hazards found: SARIF 2.1.0 if it ends in .sarif, else JSON");

@@ -152,7 +152,8 @@ def test_every_trace_equals_the_commands(traced: Path, tmp_path: Path) -> None:
     """Of a run that recorded nothing, of one that recorded, and of an event file: the same bytes."""
     names = [row.name for row in kpusim.trace_formats()]
     assert set(names) == {
-        "vcd", "power", "stalls", "memory-trace", "dram-traffic", "dram-page", "perfetto", "konata"
+        "vcd", "fst", "power", "flp", "ptrace", "stalls", "memory-trace", "dram-traffic", "dram-page", "perfetto",
+        "konata",
     }  # fmt: skip
     burst: dict[str, Any] = {"ddr.fidelity": "burst"}
     runs = [kpusim.simulate(GEMM, mode="timing", events=record, **burst) for record in (False, "accesses")]
@@ -164,7 +165,7 @@ def test_every_trace_equals_the_commands(traced: Path, tmp_path: Path) -> None:
 
 
 def test_part_of_a_trace_and_its_options(traced: Path, tmp_path: Path) -> None:
-    """Window, units and options are those of `kpusim export`."""
+    """Window, units, causes, operations, sampling, viewer files and options are those of `kpusim export`."""
     events = kpusim.Events.load(traced / "events")
     common = ["--trace-window", "1000:5000", "--trace-filter", "e0_*", "--trace-filter", "sdma?"]
     for name, options in (("stalls", {}), ("perfetto", {"perfetto_time": "ns"}), ("memory-trace", {})):
@@ -177,6 +178,15 @@ def test_part_of_a_trace_and_its_options(traced: Path, tmp_path: Path) -> None:
     command("export", traced / "events", "--stalls", tmp_path / "command", "--trace-window", "5000:")
     events.write_trace("stalls", tmp_path / "package", window=(5000, None))
     assert (tmp_path / "package").read_bytes() == (tmp_path / "command").read_bytes()
+    view = ["--trace-cause", "stalled.*", "--trace-op", "l?", "--trace-every", "1us", "--viewer-files"]
+    command("export", traced / "events", "--vcd", tmp_path / "command", *view)
+    events.write_trace(
+        "vcd", tmp_path / "package", causes=["stalled.*"], ops=["l?"], every="1us", viewer_files=True
+    )
+    for end in ("", ".causes", ".sucl"):
+        ours, its = (tmp_path / f"{name}{end}" for name in ("package", "command"))
+        assert ours.read_bytes() == its.read_bytes(), end
+    assert (tmp_path / "package.gtkw").exists()
 
 
 def test_wrong_traces(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ endloop
 SCHEDULE = "tile 32 f32\ntensor 0 a 32 32 input\ntensor 1 b 32 32 output\n"
 
 # Options that name a file or folder to write, by verb; the last one of a command below precedes its name.
-TRACES = ("--vcd", "--power", "--stalls", "--memory-trace", "--perfetto", "--konata")
+TRACES = ("--vcd", "--fst", "--power", "--flp", "--ptrace", "--stalls", "--memory-trace", "--perfetto", "--konata")
 BANKS = ("--dram-traffic", "--dram-page")
 WRITES = {
     "run": ("--output", "--events", "--hazards", "--junit", "--write-budgets", *TRACES, *BANKS),
@@ -63,7 +63,8 @@ OTHERS = set(
     "--bounds-only --bind "
     "--help --timeout --platform --set --header --param --input --fill --mode --order --values "
     "--stepper --strict --no-hazards --allow-hazards --max-cycles --seed --force --perfetto-time "
-    "--trace-window --trace-filter --expect-cycles --power-budget --peak-power-budget --tolerance "
+    "--trace-window --trace-filter --trace-cause --trace-op --trace-every "
+    "--viewer-files --expect-cycles --power-budget --peak-power-budget --tolerance "
     "--estimates --check-estimates --json --quiet --sarif --ci --budgets --memory --fix-suggest --as "
     "--bin-ns --threshold --top --device --mapping --max-outstanding --channels --channel-interleave "
     "--ranks --data-rate --dim --batch --precision --calibrate --percentile --boundary --layout "

@@ -179,8 +179,9 @@ TEST(EventFile, ExportEqualsTheRun) {
     const auto sample = sample_run();
     const Recording back = parse_event_file(file_of(sample.info, sample.events), "x");
     for (const Format* format : formats()) {
-        if (format->needs_accesses) continue;
         const OptionValues options(format->options, {});
+        const bool built = format->refuses == nullptr || format->refuses({}, options).empty();
+        if (format->needs_accesses || !built) continue;
         EXPECT_EQ(text_of([&](Output& o) { format->write(sample.info, sample.events, options, o); }),
                   text_of([&](Output& o) { format->write(back.info, back.events, options, o); }))
             << format->name;

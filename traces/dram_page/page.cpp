@@ -43,12 +43,12 @@ json cells_of(const DramTraffic& traffic) {
     return cells;
 }
 
-uint64_t size_of(const RunInfo& info, const RecordCounts& counts) {
+uint64_t page_size(const RunInfo& info, const RecordCounts& counts) {
     constexpr double page = 16'000, cell = 22;
     return static_cast<uint64_t>(page + cell * traffic_rows(info, counts));
 }
 
-void write(const RunInfo& info, const Events& events, const OptionValues& /*options*/, Output& output) {
+void write_page(const RunInfo& info, const Events& events, const OptionValues& /*options*/, Output& output) {
     const DramTraffic traffic = dram_traffic(info, events);
     output.write(dram_page_of(
         traffic, fmt::format("{} on {}", info.program, info.platform),
@@ -81,8 +81,15 @@ std::string dram_page_of(const DramTraffic& traffic, const std::string& what, co
 }
 
 extern const Format dram_page_format;
-const Format dram_page_format{
-    "dram-page", "HTML", "page: heat map of DRAM banks over time, who asked (ddr.fidelity=burst)", {}, true,
-    size_of,     write};
+const Format dram_page_format{"dram-page",
+                              "HTML",
+                              "page: heat map of DRAM banks over time, who asked (ddr.fidelity=burst)",
+                              {},
+                              true,
+                              page_size,
+                              write_page,
+                              false,
+                              false,
+                              traffic_refuses};
 
 }  // namespace kpu::traces

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 #include "traces/binned_signals.hpp"
+#include "traces/component_activity.hpp"
 #include "traces/formats.hpp"
 #include "traces/intervals.hpp"
+#include "traces/majority.hpp"
 #include "traces/perfetto/packet.hpp"
 #include "traces/task_times.hpp"
 
@@ -17,7 +20,7 @@ namespace {
 
 using namespace perfetto;
 
-constexpr uint64_t process_uuid = 1;
+constexpr uint64_t process_uuid = 1;  ///< of the device; engine n is that of 2 + n
 
 /// A track, or one lane of a unit whose tasks overlap.
 struct Lane {
@@ -35,7 +38,8 @@ class PerfettoWriter {
           clock_(info.clock()),
           names_(info, events),
           tasks_(task_times(events)),
-          flows_(task_flows(events, tasks_.size())) {
+          flows_(task_flows(events, tasks_.size())),
+          states_(info) {
         for (const UnitInfo& unit : info.units) shown_.push_back(info.view.shows(unit.name));
         for (const Event& event : events) {
             if (event.kind != EventKind::issue || event.task >= tasks_.size()) continue;
@@ -47,17 +51,8 @@ class PerfettoWriter {
 
     void write() {
         intern();
-        track(process_uuid, 0, 0, "", [this](Message& descriptor) {
-            Message process;
-            process.uint(field::process_pid, 1);
-            process.bytes(
-                field::process_name,
-                fmt::format("{} on {} ({})", info_.program, info_.platform,
-                            time_ == PerfettoTime::cycles ? "1 ns shown = 1 core cycle" : "time in ns"));
-            descriptor.message(field::track_process, process);
-            descriptor.uint(field::track_child_ordering, explicit_order);
-        });
-        for (uint32_t task = 0; task < tasks_.size(); ++task) by_unit_add(task);
+        processes();
+        for (uint32_t task = 0; task < tasks_.size() && info_.view.every == 0; ++task) by_unit_add(task);
         count_flows();
         for (size_t unit = 0; unit < info_.units.size(); ++unit) {
             if (shown_[unit]) unit_tasks(unit);
@@ -65,9 +60,35 @@ class PerfettoWriter {
         states();
         step_counters();
         binned();
+        component_states();
     }
 
   private:
+    // --- processes: the device, and each of its engines ---
+
+    void processes() {
+        const char* const time = time_ == PerfettoTime::cycles ? "1 ns shown = 1 core cycle" : "time in ns";
+        process(process_uuid, fmt::format("{} on {} ({})", info_.program, info_.platform, time));
+        for (const UnitInfo& unit : info_.units) {
+            if (unit.engine < 0 || process_of(unit) <= last_uuid_) continue;
+            last_uuid_ = process_of(unit);
+            process(last_uuid_, fmt::format("engine {}", unit.engine));
+        }
+    }
+    void process(uint64_t uuid, const std::string& name) {
+        track(uuid, 0, 0, "", [&](Message& descriptor) {
+            Message process;
+            process.uint(field::process_pid, uuid);
+            process.bytes(field::process_name, name);
+            descriptor.message(field::track_process, process);
+            descriptor.uint(field::track_child_ordering, explicit_order);
+        });
+    }
+    static uint64_t process_of(const UnitInfo& unit) {
+        return unit.engine < 0 ? process_uuid : process_uuid + 1 + static_cast<uint64_t>(unit.engine);
+    }
+    uint64_t process_of(size_t unit) const { return process_of(info_.units[unit]); }
+
     // --- packets ---
 
     void packet() {
@@ -105,12 +126,12 @@ class PerfettoWriter {
         if (parent != 0) descriptor.uint(field::track_rank, rank);
         emit(field::track_descriptor, descriptor, nullptr);
     }
-    uint64_t slice_track(const std::string& name) {
-        track(++last_uuid_, process_uuid, ++last_rank_, name, [](Message&) {});
+    uint64_t slice_track(uint64_t process, const std::string& name) {
+        track(++last_uuid_, process, ++last_rank_, name, [](Message&) {});
         return last_uuid_;
     }
-    uint64_t counter_track(const std::string& name, const char* unit) {
-        track(++last_uuid_, process_uuid, ++last_rank_, name, [unit](Message& descriptor) {
+    uint64_t counter_track(uint64_t process, const std::string& name, const char* unit) {
+        track(++last_uuid_, process, ++last_rank_, name, [unit](Message& descriptor) {
             Message counter;
             counter.bytes(field::counter_unit_name, unit);
             descriptor.message(field::track_counter, counter);
@@ -144,6 +165,8 @@ class PerfettoWriter {
         }
         interned(data, field::event_names, statement_name(static_cast<uint32_t>(info_.statements.size())),
                  "task");
+        for (const ClockState state : {ClockState::active, ClockState::idle, ClockState::gated})
+            interned(data, field::event_names, clock_name(state), name_of(state));
         for (uint32_t i = 0; i < info_.ops.size(); ++i)
             interned(data, field::annotation_strings, op_string(i), info_.ops[i].id);
         static constexpr const char* annotations[] = {"",       "iteration", "operation", "place",
@@ -157,6 +180,11 @@ class PerfettoWriter {
         frame_.message(field::trace_packet, first);
         packet();
     }
+    uint64_t clock_name(ClockState state) const {
+        return statement_name(static_cast<uint32_t>(info_.statements.size())) + 1 +
+               static_cast<uint64_t>(state);
+    }
+    const char* state_suffix() const { return info_.view.every > 0 ? " state majority" : " state"; }
     uint64_t op_string(uint32_t op) const { return 1 + op; }
     uint64_t place_string(uint32_t statement) const { return 1 + info_.ops.size() + statement; }
 
@@ -171,7 +199,8 @@ class PerfettoWriter {
 
     void by_unit_add(uint32_t task) {
         const TaskTimes& times = tasks_[task];
-        if (times.begin == TaskTimes::never || times.begin >= info_.to() || end_of(times) < info_.from())
+        if (times.begin == TaskTimes::never || times.begin >= info_.to() || end_of(times) < info_.from() ||
+            !states_.shows_op(times.op))
             return;
         if (by_unit_.empty()) by_unit_.resize(info_.units.size());
         for (const uint16_t unit : {times.unit, times.partner}) {
@@ -215,8 +244,8 @@ class PerfettoWriter {
                 std::find_if(lanes.begin(), lanes.end(), [&](const Lane& l) { return l.free <= begin; });
             if (lane == lanes.end()) {
                 const std::string& name = info_.units[unit].name;
-                const uint64_t uuid =
-                    slice_track(lanes.empty() ? name : fmt::format("{} +{}", name, lanes.size()));
+                const uint64_t uuid = slice_track(
+                    process_of(unit), lanes.empty() ? name : fmt::format("{} +{}", name, lanes.size()));
                 lanes.push_back({uuid, 0});
                 lane = lanes.end() - 1;
             }
@@ -274,7 +303,8 @@ class PerfettoWriter {
             const bool idle = group_of(row.cause) == "idle";
             if (idle || !shown_[row.unit] || row.start >= info_.to() || row.end <= info_.from()) return;
             uint64_t& uuid = tracks[row.unit];
-            if (uuid == 0) uuid = slice_track(info_.units[row.unit].name + " state");
+            if (uuid == 0)
+                uuid = slice_track(process_of(row.unit), info_.units[row.unit].name + state_suffix());
             event_.clear();
             event_.uint(field::event_type, slice_begin);
             event_.uint(field::event_track, uuid);
@@ -302,44 +332,61 @@ class PerfettoWriter {
         emit_event(at);
     }
 
-    /// Queue depths and tokens: steps, with the value at the start of the window.
+    /// Queue depths and tokens, where they change, with the value at the start of the window.
     void step_counters() {
         struct Counter {
             uint64_t uuid = 0;
             int64_t value = 0;
-            bool open = false;
+            Picoseconds since = 0;
         };
         std::vector<Counter> counters(info_.units.size() * 2);
-        const auto show = [&](size_t i, Picoseconds at) {
-            Counter& counter = counters[i];
-            if (counter.uuid == 0) {
+        std::vector<Sampler<int64_t>> samplers;
+        const auto show = [&](size_t i, int64_t value, Picoseconds from, Picoseconds to) {
+            if (to <= info_.from() || from >= info_.to()) return;
+            if (counters[i].uuid == 0) {
                 const char* kind = i % 2 == 0 ? "queue_depth" : "tokens_in_flight";
-                counter.uuid = counter_track(fmt::format("{} {}", info_.units[i / 2].name, kind),
-                                             i % 2 == 0 ? "tasks" : "tokens");
+                const char* more = info_.view.every > 0 ? " majority" : "";
+                counters[i].uuid = counter_track(process_of(i / 2),
+                                                 fmt::format("{} {}{}", info_.units[i / 2].name, kind, more),
+                                                 i % 2 == 0 ? "tasks" : "tokens");
             }
-            counter_value(counter.uuid, at, counter.value);
+            counter_value(counters[i].uuid, std::max(from, info_.from()), value);
+        };
+        for (size_t i = 0; i < counters.size() && info_.view.every > 0; ++i) {
+            samplers.emplace_back(
+                info_.view.every, [](const int64_t& value) { return value; },
+                [&show, i](int64_t value, Picoseconds from, Picoseconds to) { show(i, value, from, to); });
+        }
+        std::vector<bool> found(counters.size());
+        const auto pass = [&](size_t i, Picoseconds to) {
+            Counter& counter = counters[i];
+            if (!samplers.empty()) {
+                samplers[i].add(counter.value, counter.since, to);
+            } else if (to > counter.since) {
+                show(i, counter.value, counter.since, to);
+            }
+            counter.since = to;
         };
         for (const Event& event : events_) {
+            if (event.time_ps >= info_.end_ps) break;
             if (event.kind != EventKind::counter || event.cause > 1 || !shown_[event.unit]) continue;
-            if (event.time_ps >= info_.to()) break;
             const size_t i = event.unit * size_t{2} + event.cause;
-            Counter& counter = counters[i];
-            if (event.time_ps <= info_.from()) {
-                counter.value = event.value;
-                continue;
-            }
-            if (!counter.open) show(i, info_.from());
-            counter.open = true;
-            counter.value = event.value;
-            show(i, event.time_ps);
+            pass(i, event.time_ps);
+            counters[i].value = event.value;
+            found[i] = true;
+        }
+        for (size_t i = 0; i < counters.size(); ++i) {
+            if (!found[i]) continue;
+            pass(i, info_.end_ps);
+            if (!samplers.empty()) samplers[i].finish();
         }
     }
 
     /// One value per bin where it changes, and 0 at the end.
-    void series(const std::string& name, const char* unit, const BinnedSignals& bins,
+    void series(uint64_t process, const std::string& name, const char* unit, const BinnedSignals& bins,
                 const std::vector<double>& values) {
         if (values.empty()) return;
-        const uint64_t uuid = counter_track(name, unit);
+        const uint64_t uuid = counter_track(process, name, unit);
         double last = -1;
         for (size_t bin = 0; bin < bins.count; ++bin) {
             const Picoseconds start = std::max(bins.start(bin), info_.from());
@@ -355,12 +402,34 @@ class PerfettoWriter {
         const BinnedSignals bins(info_, events_);
         for (size_t unit = 0; unit < bins.bandwidth.size(); ++unit) {
             if (shown_[unit])
-                series(info_.units[unit].name + " bandwidth", "GB/s", bins, bins.bandwidth[unit]);
+                series(process_of(unit), info_.units[unit].name + " bandwidth", "GB/s", bins,
+                       bins.bandwidth[unit]);
         }
-        series("dram.read", "GB/s", bins, bins.dram[0]);
-        series("dram.write", "GB/s", bins, bins.dram[1]);
+        series(process_uuid, "dram.read", "GB/s", bins, bins.dram[0]);
+        series(process_uuid, "dram.write", "GB/s", bins, bins.dram[1]);
         for (size_t row = 0; row < bins.power.size() && info_.prices.not_modelled.empty(); ++row)
-            series(BinnedSignals::power_name(row), "W", bins, bins.power[row]);
+            series(process_uuid, "power." + BinnedSignals::power_name(row), "W", bins, bins.power[row]);
+    }
+
+    // --- clocks of components ---
+
+    void component_states() {
+        if (!info_.prices.not_modelled.empty() || info_.end_ps == 0) return;
+        std::array<uint64_t, ComponentActivity::count> tracks{};
+        for_each_clock_state(
+            info_, events_, [&](size_t c, ClockState state, Picoseconds from, Picoseconds to) {
+                if (from >= info_.to() || to <= info_.from()) return;
+                if (tracks[c] == 0)
+                    tracks[c] = slice_track(
+                        process_uuid,
+                        fmt::format("power.{}{}", name_of(static_cast<Component>(c)), state_suffix()));
+                event_.clear();
+                event_.uint(field::event_type, slice_begin);
+                event_.uint(field::event_track, tracks[c]);
+                event_.uint(field::event_name_iid, clock_name(state));
+                emit_event(std::max(from, info_.from()));
+                end_slice(tracks[c], std::min(to, info_.to()));
+            });
     }
 
     const RunInfo& info_;
@@ -371,6 +440,7 @@ class PerfettoWriter {
     TaskTable names_;
     std::vector<TaskTimes> tasks_;
     TaskFlows flows_;
+    ShownStates states_;
     std::vector<bool> shown_, visible_;
     std::vector<uint32_t> statement_;                  ///< by serial
     std::vector<std::vector<uint32_t>> by_unit_;       ///< tasks with a slice
