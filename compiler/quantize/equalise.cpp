@@ -8,6 +8,7 @@
 #include "compiler/graph/data.hpp"
 #include "compiler/quantize/channel_classes.hpp"
 #include "compiler/quantize/observe.hpp"
+#include "values/scalar.hpp"
 
 namespace kpu::quantize {
 namespace {
@@ -87,56 +88,75 @@ AllSeen look(const Graph& graph, const Samples& samples, const std::vector<Chann
 
 // ---- the noise that int8 adds
 
-/// The weights of a product that reads a class, by input channel.
+/// The weights of a product that reads a class.
 class Reader {
   public:
     Reader(const Graph& graph, const Node& node, const ChannelClass& of, const Seen& x)
-        : channels_(static_cast<size_t>(of.channels)) {
+        : channels_(static_cast<size_t>(of.channels)),
+          weights_(graph::aligned(graph.value(node.inputs[1]).data, sizeof(float))),
+          squares_(channels_, 0),
+          largest_(channels_, 0) {
         const Value& weights = graph.value(node.inputs[1]);
         const Dims& shape = weights.shape;
-        const std::vector<double> numbers = graph::numbers(weights);
-        const auto outputs = static_cast<size_t>(shape[shape.rank - 1U]),
-                   inputs = static_cast<size_t>(shape[shape.rank - 2U]);
-        squares_.assign(channels_, 0);
-        powers_.assign(outputs, Factors(channels_, 0));
-        largest_.assign(outputs, Factors(channels_, 0));
-        for (size_t k = 0; k < numbers.size(); ++k) {
-            const size_t o = k % outputs, i = k / outputs % inputs;
-            const size_t c =
-                static_cast<size_t>(input_channel(graph, node, int64_t(i), int64_t(o))) % channels_;
-            squares_[c] += numbers[k] * numbers[k];
-            powers_[o][c] += x.power(c);
-            largest_[o][c] = std::max(largest_[o][c], std::fabs(numbers[k]));
+        inputs_ = static_cast<size_t>(shape[shape.rank - 2U]);
+        for (int64_t o = 0; o < shape[shape.rank - 1U]; ++o)
+            first_.push_back(static_cast<size_t>(input_channel(graph, node, 0, o)));
+        rows_ = weights.elements() / first_.size();
+        each_weight([this](size_t, size_t c, double weight) {
+            squares_[c] += weight * weight;
+            largest_[c] = std::max(largest_[c], weight);
+        });
+        for (size_t c = 0; c < channels_; ++c) {
+            powers_.push_back(x.power(c));
+            signal_ += squares_[c] * powers_[c];
         }
-        for (size_t c = 0; c < channels_; ++c) signal_ += squares_[c] * x.power(c);
     }
 
     /// Power of the noise over that of the sums: of operands rounded to steps whose squares are `steps` in all, and of weights
     /// rounded to 127 steps for each output channel.
     double noise(const Factors& factors, double steps) const {
-        double sum = 0;
+        double sum = 0, power = 0;
         for (size_t c = 0; c < channels_; ++c) sum += steps * factors[c] * factors[c] * squares_[c];
-        for (size_t o = 0; o < largest_.size(); ++o) {
-            double most = 0, power = 0;
-            for (size_t c = 0; c < channels_; ++c) {
-                most = std::max(most, largest_[o][c] * factors[c]);
-                power += powers_[o][c] / (factors[c] * factors[c]);
-            }
-            sum += most * most / (127.0 * 127.0) * power;
+        std::vector<double> most(first_.size(), 0);
+        each_weight(
+            [&](size_t o, size_t c, double weight) { most[o] = std::max(most[o], weight * factors[c]); });
+        for (size_t o = 0; o < first_.size(); ++o) {
+            if (o == 0 || first_[o] != first_[o - 1]) power = power_of_operands(o, factors);
+            sum += most[o] * most[o] / (127.0 * 127.0) * power;
         }
         return signal_ > 0 ? sum / 12 / signal_ : 0;
     }
     /// The greatest weight of an input channel.
-    double largest(size_t c) const {
-        double most = 0;
-        for (const Factors& row : largest_) most = std::max(most, row[c]);
-        return most;
-    }
+    double largest(size_t c) const { return largest_[c]; }
 
   private:
-    size_t channels_;
-    Factors squares_;                        ///< sum of the squares of weights, by input channel
-    std::vector<Factors> powers_, largest_;  ///< by output and input channel: of operands, of weights
+    size_t channel(size_t i, size_t o) const { return (first_[o] + i) % channels_; }
+
+    /// visit(output channel, input channel of the class, size)
+    template <class Visit>
+    void each_weight(const Visit& visit) const {
+        const auto* numbers = reinterpret_cast<const float*>(weights_.bytes);
+        for (size_t row = 0; row < rows_; ++row) {
+            for (size_t o = 0; o < first_.size(); ++o)
+                visit(o, channel(row % inputs_, o), std::fabs(double(*numbers++)));
+        }
+    }
+
+    /// Of all that output channel o sums up.
+    double power_of_operands(size_t o, const Factors& factors) const {
+        double power = 0;
+        for (size_t i = 0; i < inputs_; ++i) {
+            const size_t c = channel(i, o);
+            power += powers_[c] / (factors[c] * factors[c]);
+        }
+        return power * double(rows_ / inputs_);
+    }
+
+    size_t channels_, inputs_ = 1, rows_ = 0;  ///< of the class; of an output channel; rows of the weights
+    graph::Data weights_;
+    std::vector<size_t> first_;  ///< input channel of each output channel
+    Factors squares_, largest_;  ///< of weights, by input channel: sum of squares, greatest size
+    Factors powers_;             ///< of operands
     double signal_ = 0;
 };
 
@@ -257,16 +277,21 @@ class Equaliser {
         if (in == input_.end() && out == output_.end()) return;
         const Node& node = graph_.nodes[n];
         Value& value = graph_.value(node.inputs[1]);
-        const auto outputs = value.shape[value.shape.rank - 1U], inputs = value.shape[value.shape.rank - 2U];
-        std::vector<double> numbers = graph::numbers(value);
-        for (size_t k = 0; k < numbers.size(); ++k) {
-            const int64_t o = int64_t(k) % outputs, i = int64_t(k) / outputs % inputs;
-            if (in != input_.end())
-                numbers[k] *=
-                    in->second[static_cast<size_t>(input_channel(graph_, node, i, o)) % in->second.size()];
-            if (out != output_.end()) numbers[k] /= out->second[static_cast<size_t>(o) % out->second.size()];
+        const int64_t outputs = value.shape[value.shape.rank - 1U],
+                      inputs = value.shape[value.shape.rank - 2U];
+        const graph::Data old = graph::aligned(value.data, sizeof(float));
+        const graph::NewData scaled = graph::new_data(old.size);
+        for (int64_t k = 0; k < static_cast<int64_t>(value.elements()); ++k) {
+            const int64_t o = k % outputs, i = k / outputs % inputs;
+            double number = values::load<float>(old.bytes, k);
+            if (in != input_.end()) number *= factor(in->second, input_channel(graph_, node, i, o));
+            if (out != output_.end()) number /= factor(out->second, o);
+            values::store(scaled.bytes, k, static_cast<float>(number));
         }
-        value.data = graph::make_numbers(value.elem, numbers);
+        value.data = scaled.data;
+    }
+    static double factor(const Factors& factors, int64_t channel) {
+        return factors[static_cast<size_t>(channel) % factors.size()];
     }
 
     /// Clamps become a relu, and a min with the bounds of the channels.
