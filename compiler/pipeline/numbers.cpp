@@ -38,6 +38,19 @@ std::vector<double> numbers(std::string_view text, std::string_view option) {
     return result;
 }
 
+/// Without the first ones.
+class LaterSamples : public quantize::Samples {
+  public:
+    LaterSamples(const quantize::Samples& all, size_t first) : all_(all), first_(first) {}
+    size_t count() const override { return all_.count() - first_; }
+    std::vector<graph::Data> load(size_t index) const override { return all_.load(first_ + index); }
+    bool calibrated() const override { return all_.calibrated(); }
+
+  private:
+    const quantize::Samples& all_;
+    size_t first_;
+};
+
 }  // namespace
 
 graph::Supports supports_of(const compiler::Target& target) {
@@ -192,14 +205,16 @@ void Numbers::quantize(graph::Graph& graph, ElemType precision) {
     warn_of_random(*samples);
 }
 
-/// Takes the network with equalised channels if int8 then is nearer to the floats, on samples.
+/// Takes the network with equalised channels if int8 then is nearer to the floats, on samples that the factors do not know,
+/// if there are enough.
 void Numbers::equalise(graph::Graph& exact, std::vector<quantize::Range>& ranges,
                        const quantize::Samples& samples, const quantize::QuantizeOptions& options) const {
     constexpr size_t most_samples = 8;
     constexpr double least_gain_db = 0.5;
     const auto is_float_port = [](const graph::Port& port) { return is_float(port.elem); };
     if (std::none_of(exact.outputs.begin(), exact.outputs.end(), is_float_port)) return;
-    auto equal = quantize::equalise_channels(exact, samples, options.supports);
+    const LaterSamples others(samples, samples.count() < 2 * most_samples ? 0 : most_samples);
+    auto equal = quantize::equalise_channels(exact, others, options.supports);
     if (!equal) return;
     auto equal_ranges = quantize::checked_ranges(*equal, samples, options.ranges);
     const precision::Yardstick yardstick(exact, samples, most_samples);
