@@ -11,6 +11,7 @@
 #include "compiler/precision/keep.hpp"
 #include "compiler/precision/report.hpp"
 #include "compiler/quantize/absorb_qdq.hpp"
+#include "compiler/quantize/equalise.hpp"
 #include "compiler/quantize/plan.hpp"
 
 namespace kpu::pipeline {
@@ -36,6 +37,19 @@ std::vector<double> numbers(std::string_view text, std::string_view option) {
             fmt::format("--{}: {} numbers. Fix: give one, or three: R,G,B.", option, result.size()));
     return result;
 }
+
+/// Without the first ones.
+class LaterSamples : public quantize::Samples {
+  public:
+    LaterSamples(const quantize::Samples& all, size_t first) : all_(all), first_(first) {}
+    size_t count() const override { return all_.count() - first_; }
+    std::vector<graph::Data> load(size_t index) const override { return all_.load(first_ + index); }
+    bool calibrated() const override { return all_.calibrated(); }
+
+  private:
+    const quantize::Samples& all_;
+    size_t first_;
+};
 
 }  // namespace
 
@@ -167,10 +181,11 @@ void Numbers::absorb(graph::Graph& graph, ElemType precision) {  // its own scal
 }
 
 void Numbers::quantize(graph::Graph& graph, ElemType precision) {
-    const graph::Graph exact = quantize::split_addends(std::move(graph));
+    graph::Graph exact = quantize::split_addends(std::move(graph));
     const auto samples = open_samples(exact);
     const quantize::QuantizeOptions options = quantize_options(precision);
-    const std::vector<quantize::Range> ranges = quantize::checked_ranges(exact, *samples, options.ranges);
+    std::vector<quantize::Range> ranges = quantize::checked_ranges(exact, *samples, options.ranges);
+    if (samples->calibrated()) equalise(exact, ranges, *samples, options);
     quantize::QuantizeOptions anywhere = options;  // a machine that has all
     anywhere.real = ElemType::f32;
     anywhere.supports = {};
@@ -188,6 +203,32 @@ void Numbers::quantize(graph::Graph& graph, ElemType precision) {
     choose(marked, std::move(question), *samples);
     take(graph, quantize::quantize(marked, ranges, options, samples.get()));
     warn_of_random(*samples);
+}
+
+/// Takes the network with equalised channels if int8 then is nearer to the floats, on samples that the factors do not know,
+/// if there are enough.
+void Numbers::equalise(graph::Graph& exact, std::vector<quantize::Range>& ranges,
+                       const quantize::Samples& samples, const quantize::QuantizeOptions& options) const {
+    constexpr size_t most_samples = 8;
+    constexpr double least_gain_db = 0.5;
+    const auto is_float_port = [](const graph::Port& port) { return is_float(port.elem); };
+    if (std::none_of(exact.outputs.begin(), exact.outputs.end(), is_float_port)) return;
+    const LaterSamples others(samples, samples.count() < 2 * most_samples ? 0 : most_samples);
+    auto equal = quantize::equalise_channels(exact, others, options.supports);
+    if (!equal) return;
+    auto equal_ranges = quantize::checked_ranges(*equal, samples, options.ranges);
+    const precision::Yardstick yardstick(exact, samples, most_samples);
+    const auto ratio = [&](const graph::Graph& graph, const std::vector<quantize::Range>& of) {
+        return precision::decibel(
+            yardstick.noise(quantize::quantize(graph, of, options).graph, most_samples, true));
+    };
+    const double before = ratio(exact, ranges), after = ratio(*equal, equal_ranges);
+    if (!(after >= before + least_gain_db)) return;
+    notes_.info({origin_, 0, 0},
+                fmt::format("channels are equalised: signal to noise on samples {:.1f} dB, {:.1f} dB before.",
+                            after, before));
+    exact = std::move(*equal);
+    ranges = std::move(equal_ranges);
 }
 
 /// Masks of -3e38 mean the least number there is, whatever the type. Weights do not.

@@ -42,6 +42,8 @@ class Numbers {
     void absorb(graph::Graph& graph, ElemType precision);
     int64_t group_size() const;
     void quantize(graph::Graph& graph, ElemType precision);
+    void equalise(graph::Graph& exact, std::vector<quantize::Range>& ranges, const quantize::Samples& samples,
+                  const quantize::QuantizeOptions& options) const;
     void convert(graph::Graph& graph, ElemType precision, const passes::Options& options,
                  const passes::AfterPass& after);
     void choose(graph::Graph& graph, precision::Question question, const quantize::Samples& samples);

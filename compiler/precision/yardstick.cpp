@@ -7,6 +7,7 @@
 
 #include "base/diagnostics.hpp"
 #include "compiler/graph/execute.hpp"
+#include "compiler/precision/parts.hpp"
 #include "values/scalar.hpp"
 
 namespace kpu::precision {
@@ -19,11 +20,15 @@ struct Sums {
     double errors = 0, shared = 0, signal = 0;
 };
 
-Sums sums_of(const std::vector<const std::vector<float>*>& got,
-             const std::vector<const std::vector<float>*>& want) {
-    Sums sums;
+/// By part.
+std::vector<Sums> sums_of(const std::vector<const std::vector<float>*>& got,
+                          const std::vector<const std::vector<float>*>& want,
+                          const std::vector<size_t>& parts) {
+    std::vector<Sums> all;
     const auto count = static_cast<double>(got.size());
     for (size_t i = 0; i < want[0]->size(); ++i) {
+        if (parts[i] >= all.size()) all.resize(parts[i] + 1);
+        Sums& sums = all[parts[i]];
         double mean = 0;
         for (size_t s = 0; s < got.size(); ++s) {
             const double wanted = (*want[s])[i], error = double((*got[s])[i]) - wanted;
@@ -33,7 +38,7 @@ Sums sums_of(const std::vector<const std::vector<float>*>& got,
         }
         sums.shared += mean * mean * count;
     }
-    return sums;
+    return all;
 }
 
 }  // namespace
@@ -44,6 +49,9 @@ Yardstick::Yardstick(const graph::Graph& exact, const quantize::Samples& samples
             "`{}` has no output of floats whose error could be measured. Fix: compile without --accuracy and "
             "--report-accuracy.",
             exact.name));
+    }
+    for (const graph::Port& port : exact.outputs) {
+        if (is_float_port(port)) parts_.push_back(parts_of_output(exact, port, *engine_));
     }
     for (size_t s = 0; s < std::min(samples.count(), most); ++s) {
         arrays_.push_back(samples.load(s));
@@ -80,12 +88,19 @@ double Yardstick::noise(const graph::Graph& graph, size_t samples, bool scatter)
             made.push_back(&got[s][o]);
             wanted.push_back(&exact_[s][o]);
         }
-        const Sums sums = sums_of(made, wanted);
         // the mean of n samples takes away its share of what is scatter, too
         const auto n = static_cast<double>(count);
-        const double noise = scatter && count > 1 ? (sums.errors - sums.shared) * n / (n - 1) : sums.errors;
-        if (!std::isfinite(noise)) return HUGE_VAL;
-        if (noise > 0) worst = std::max(worst, sums.signal > 0 ? noise / sums.signal : HUGE_VAL);
+        const std::vector<Sums> sums = sums_of(made, wanted, parts_[o]);
+        double whole = 0;
+        for (const Sums& part : sums) whole += part.signal;
+        for (const Sums& part : sums) {
+            const double noise =
+                scatter && count > 1 ? (part.errors - part.shared) * n / (n - 1) : part.errors;
+            if (!std::isfinite(noise)) return HUGE_VAL;
+            const double signal =
+                part.signal > 0 ? part.signal : whole;  // a part of zeros has no power of its own
+            if (noise > 0) worst = std::max(worst, signal > 0 ? noise / signal : HUGE_VAL);
+        }
     }
     return worst;
 }

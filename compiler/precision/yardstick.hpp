@@ -14,8 +14,8 @@ class Yardstick {
     /// Executes the exact graph on the first `most` samples. Throws UserError where no output is a float.
     Yardstick(const graph::Graph& exact, const quantize::Samples& samples, size_t most);
 
-    /// Power of the outputs' error over their power, of the worst output: 1 is no signal at all. What is not finite
-    /// counts as infinite.
+    /// Power of the outputs' error over their power, of the worst part of an output (parts.hpp), as boxes and probabilities
+    /// have powers of their own: 1 is no signal at all. What is not finite counts as infinite.
     double noise(const graph::Graph& graph) const { return noise(graph, arrays_.size(), false); }
     /// On the first `samples` alone. `scatter`: without the part that is the same in all of them, which a correction of
     /// biases takes away.
@@ -28,6 +28,7 @@ class Yardstick {
     std::unique_ptr<values::ComputeBackend> engine_ = values::make_fast_backend();
     std::vector<std::vector<graph::Data>> arrays_;  ///< of the host, by sample and input
     std::vector<std::vector<Numbers>> exact_;       ///< by sample and output
+    std::vector<std::vector<size_t>> parts_;        ///< by output and element
 };
 
 /// 10 log10 of 1 / noise.

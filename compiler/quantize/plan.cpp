@@ -40,8 +40,6 @@ bool is_light(const OpcodeSpec& spec) {
     return spec.op_class == OpcodeClass::elementwise || spec.op_class == OpcodeClass::view;
 }
 
-bool is_bound(const OpcodeSpec& spec) { return spec.name == "relu" || spec.name == "clamp"; }
-
 class Planner {
   public:
     Planner(const Graph& graph, const std::vector<Range>& ranges, ElemType real, const Supports& supports)
@@ -82,6 +80,11 @@ class Planner {
     const OpcodeSpec& spec(size_t n) const { return graph_.nodes[n].spec(); }
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
     bool is_constant(ValueId id) const { return graph_.value(id).constant(); }
+    /// It keeps numbers within bounds: the saturation of steps may do the same.
+    bool is_bound(const Node& node) const {
+        const std::string_view name = node.spec().name;
+        return name == "relu" || name == "clamp" || (name == "min" && is_constant(node.inputs[1]));
+    }
 
     // ---- modes
 
@@ -327,7 +330,7 @@ class Planner {
             const Node& node = graph_.nodes[n];
             if (keeps_steps(node)) {
                 share_with_operands(node);
-            } else if (is_bound(node.spec()) && has_free_scale(node.inputs[0])) {
+            } else if (is_bound(node) && has_free_scale(node.inputs[0])) {
                 // the range behind the bound: what is outside saturates in any case
                 tie(node.inputs[0], node.outputs[0]);
                 counts_[node.inputs[0]] = false;
@@ -361,7 +364,9 @@ class Planner {
     bool has_free_scale(ValueId id) const {
         if (producers_[id] < 0 || users_[id].size() != 1 || output_[id]) return false;
         const auto n = static_cast<size_t>(producers_[id]);
-        return plan_.modes[n] == Mode::quantized && !keeps_steps(graph_.nodes[n]) && !is_bound(spec(n));
+        const Node& maker = graph_.nodes[n];
+        if (plan_.modes[n] != Mode::quantized || keeps_steps(maker)) return false;
+        return !is_bound(maker) || has_free_scale(maker.inputs[0]);
     }
 
     void choose_quants() {
@@ -376,15 +381,29 @@ class Planner {
         }
     }
 
+    /// What the node lets through whatever the channel.
+    Range bounds_of(const Node& node) const {
+        Range bounds;
+        if (node.spec().name == "min") {
+            bounds.low = -HUGE_VAL;
+            bounds.high = ranges_[node.inputs[1]].low;
+        } else {
+            bounds.low = node.attrs.real("min_val", 0);
+            bounds.high = node.attrs.real("max_val", HUGE_VAL);
+        }
+        return bounds;
+    }
+
     void find_saturating() {
         for (size_t n = 0; n < graph_.nodes.size(); ++n) {
             const Node& node = graph_.nodes[n];
-            if (plan_.modes[n] != Mode::quantized || !is_bound(node.spec())) continue;
+            if (plan_.modes[n] != Mode::quantized || !is_bound(node)) continue;
             const ValueId in = node.inputs[0], out = node.outputs[0];
             if (counts_[in]) continue;
-            const Range held = representable(plan_.quants[out]);
-            const double low = node.attrs.real("min_val", 0), high = node.attrs.real("max_val", HUGE_VAL);
-            plan_.only_saturates[n] = held.low >= low && held.high <= high;
+            const Range held = representable(plan_.quants[out]), bounds = bounds_of(node);
+            const double step =
+                plan_.quants[out].scales[0];  // what is nearer than half of one is rounded to it
+            plan_.only_saturates[n] = held.low >= bounds.low && held.high - bounds.high < step / 2;
         }
     }
 

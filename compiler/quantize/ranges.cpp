@@ -6,9 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/parallel.hpp"
 #include "compiler/graph/data.hpp"
-#include "compiler/graph/execute.hpp"
+#include "compiler/quantize/observe.hpp"
 #include "values/scalar.hpp"
 
 namespace kpu::quantize {
@@ -48,35 +47,6 @@ Range range_of_f32(const float* numbers, uint64_t count) {
     return range;
 }
 
-/// Executes the graph on every sample, several at a time; look(notes, value, tensor) sees each float value.
-/// Result: the notes of each worker.
-template <class Notes, class Look>
-std::vector<Notes> run_all(const Graph& graph, const Samples& samples, const Notes& empty, const Look& look) {
-    constexpr size_t most_workers = 8;  // each holds the values of a sample
-    struct Worker {
-        Worker(const Graph& graph, Notes notes_)
-            : engine(values::make_fast_backend()), executor(graph, *engine), notes(std::move(notes_)) {}
-        std::unique_ptr<values::ComputeBackend> engine;
-        graph::GraphExecutor executor;
-        Notes notes;
-    };
-    std::vector<std::unique_ptr<Worker>> workers(workers_for(samples.count(), most_workers));
-    for (auto& worker : workers) worker = std::make_unique<Worker>(graph, empty);
-    parallel_for(samples.count(), workers.size(), [&](size_t number, size_t sample) {
-        Worker& worker = *workers[number];
-        const std::vector<graph::Data> arrays = samples.load(sample);
-        std::vector<graph::Data> inputs;
-        for (size_t k = 0; k < graph.inputs.size(); ++k)
-            inputs.push_back(graph::from_host(graph, graph.inputs[k], arrays[k]));
-        worker.executor.run(inputs, [&](ValueId id, const values::Tensor& tensor) {
-            if (is_float(tensor.type)) look(worker.notes, id, tensor);
-        });
-    });
-    std::vector<Notes> notes;
-    for (auto& worker : workers) notes.push_back(std::move(worker->notes));
-    return notes;
-}
-
 Range chosen(const Histogram& histogram, const RangeOptions& options) {
     if (options.method == RangeMethod::mse) return histogram.least_error();
     if (options.method == RangeMethod::entropy) return histogram.most_information();
@@ -89,8 +59,8 @@ std::vector<Range> parts(const Graph& graph, const Samples& samples, const Range
     histograms.reserve(ranges.size());
     for (const Range& range : ranges) histograms.emplace_back(range);
     const auto counted =
-        run_all(graph, samples, histograms,
-                [](std::vector<Histogram>& counts, ValueId id, const values::Tensor& tensor) {
+        observe(graph, samples, histograms,
+                [](std::vector<Histogram>& counts, size_t, ValueId id, const values::Tensor& tensor) {
                     counts[id].add(tensor.type, tensor.data, tensor.elements());
                 });
     for (size_t id = 0; id < ranges.size(); ++id) {
@@ -268,8 +238,8 @@ std::vector<Range> calibrate(const Graph& graph, const Samples& samples, const R
                 range_of(value.elem, graph::aligned(value.data, sizeof(float)).bytes, value.elements());
     }
     const auto seen =
-        run_all(graph, samples, std::vector<Range>(ranges.size()),
-                [](std::vector<Range>& seen_here, ValueId id, const values::Tensor& tensor) {
+        observe(graph, samples, std::vector<Range>(ranges.size()),
+                [](std::vector<Range>& seen_here, size_t, ValueId id, const values::Tensor& tensor) {
                     seen_here[id].include(range_of(tensor.type, tensor.data, tensor.elements()));
                 });
     for (const std::vector<Range>& some : seen) {

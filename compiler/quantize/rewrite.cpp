@@ -187,7 +187,10 @@ class Rewriter {
         const Node& node = from_.nodes[n];
         if (plan_.only_saturates[n]) {
             forms_[node.outputs[0]].steps = steps(node.inputs[0], plan_.quants[node.outputs[0]]);
-            if (Node* maker = maker_of(forms_[node.outputs[0]].steps)) maker->absorbed.push_back(node.source);
+            Node* maker = maker_of(forms_[node.outputs[0]].steps);
+            const bool is_known = maker != nullptr && !maker->absorbed.empty() &&
+                                  maker->absorbed.back().name == node.source.name;  // two nodes of one clamp
+            if (maker != nullptr && !is_known) maker->absorbed.push_back(node.source);
             return;
         }
         if (in_groups(node)) {

@@ -135,6 +135,66 @@ class Ranges(Folder):
         self.assertRegex(result.stderr, r"--percentile is not for --calibration-method mse. Fix: \S")
 
 
+class Equalised(Folder):
+    """A network with channels of very unlike sizes between two products."""
+
+    def setUp(self) -> None:
+        """Channels of 1 to 1/128 of the others, which the second product takes back; samples of the input."""
+        rng = np.random.default_rng(5)
+        sizes = 2.0 ** -(np.arange(32) % 8)
+        first, second = rng.normal(size=(16, 32)) * sizes, rng.normal(size=(32, 8)) / sizes[:, None]
+        value, real = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+        weights = [
+            onnx.numpy_helper.from_array(array.astype(np.float32), name)
+            for name, array in (("a", first), ("b", second))
+        ]
+        nodes = [
+            onnx.helper.make_node("MatMul", ["x", "a"], ["p"], "first"),
+            onnx.helper.make_node("Relu", ["p"], ["q"], "relu"),
+            onnx.helper.make_node("MatMul", ["q", "b"], ["y"], "second"),
+        ]
+        graph = onnx.helper.make_graph(
+            nodes, "g", [value("x", real, [64, 16])], [value("y", real, [64, 8])], weights
+        )
+        self.model = self.folder / "uneven.onnx"
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), self.model)
+        (self.folder / "x").mkdir(exist_ok=True)
+        for index in range(6):
+            np.save(self.folder / "x" / f"{index}.npy", rng.normal(size=(64, 16)).astype(np.float32))
+        self.input = rng.normal(size=(64, 16)).astype(np.float32)
+        hidden = np.maximum(self.input @ first, 0)
+        self.exact = hidden @ second
+        step = hidden.max() / 255
+        noise = (np.round(hidden / step) * step - hidden) @ second
+        self.in_one_scale = 10 * np.log10(
+            (self.exact**2).sum() / (noise**2).sum()
+        )  #: rounded between the products
+
+    def run_int8(self, samples: str) -> tuple[str, float, int]:
+        """What the command tells, signal to noise in dB, and cycles."""
+        out, given = self.folder / "out", self.folder / "input.npy"
+        np.save(given, self.input)
+        result = command(
+            "run", str(self.model), "--platform", "swkpu-v1", "--precision", "int8", "--calibrate", samples,
+            "--input", f"x={given}", "-o", str(out), "--force",
+        )  # fmt: skip
+        self.assertEqual(result.returncode, 0, result.stderr)
+        noise = np.load(out / "outputs" / "y.npy") - self.exact
+        cycles = json.loads((out / "stats.json").read_text())["stats"]["cycles.total"]["value"]
+        return result.stderr, 10 * np.log10((self.exact**2).sum() / (noise**2).sum()), cycles
+
+    def test_on_samples_only(self) -> None:
+        """Small channels get finer steps for the same cycles; random samples equalise nothing."""
+        told, better, cycles = self.run_int8(str(self.folder))
+        self.assertRegex(
+            told, r"channels are equalised: signal to noise on samples [\d.]+ dB, [\d.]+ dB before\."
+        )
+        told, _, same = self.run_int8("random:1")
+        self.assertNotIn("equalised", told)
+        self.assertEqual(cycles, same)
+        self.assertGreater(better, self.in_one_scale + 6)
+
+
 class Mixed(Folder):
     """The digits with operations that are wider."""
 
