@@ -247,10 +247,10 @@ RunInfo info_from(const json& in) {
     info.dram_interleave_bytes = in_range<uint32_t>(in.value("dram_interleave_bytes", json(0)), 0, UINT32_MAX,
                                                     "dram_interleave_bytes");
     for (const json& unit : in.at("units")) {
-        info.units.push_back({unit.at("name").get<std::string>(), kind_from(unit.at("class")),
-                              unit.at("engine").get<int>(), unit.at("index").get<int>(),
-                              in_range<double>(unit.at("peak"), 0, 1e15, "peak"),
-                              in_range<double>(unit.at("area_mm2"), 0, 1e9, "area_mm2")});
+        info.units.push_back(
+            {unit.at("name").get<std::string>(), kind_from(unit.at("class")), unit.at("engine").get<int>(),
+             unit.at("index").get<int>(), in_range<double>(unit.at("peak"), 0, 1e15, "peak"),
+             unit.contains("area_mm2") ? in_range<double>(unit["area_mm2"], 0, 1e9, "area_mm2") : 0});
     }
     for (const json& op : in.at("ops")) {
         info.ops.push_back({op.at("id").get<std::string>(), op.at("type").get<std::string>(),
