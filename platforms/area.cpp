@@ -250,4 +250,12 @@ AreaReport area_of(const proto::Platform& platform, const std::vector<traces::Un
     return report;
 }
 
+void set_areas(const proto::Platform& platform, uint32_t node_nm, std::vector<traces::UnitInfo>& units) {
+    const AreaReport report = area_of(platform, units, node_nm);
+    for (const AreaRow& row : report.rows) {
+        for (traces::UnitInfo& unit : units)
+            if (unit.name == row.unit) unit.area_mm2 = row.area.mm2;
+    }
+}
+
 }  // namespace kpu::platforms

@@ -38,6 +38,9 @@ constexpr std::string_view area_left_out =
 AreaReport area_of(const proto::Platform& platform, const std::vector<traces::UnitInfo>& units,
                    uint32_t node_nm);
 
+/// Tells each unit its area; 0 where there is no figure.
+void set_areas(const proto::Platform& platform, uint32_t node_nm, std::vector<traces::UnitInfo>& units);
+
 /// Banks and the crossbar from ports to banks, at a node.
 Area sram_area(const proto::Sram& sram, uint32_t node_nm);
 

@@ -472,18 +472,6 @@ traces::EnergyPrices Simulation::energy_prices() const {
     return impl_->platform ? impl_->energy_prices() : traces::EnergyPrices{};
 }
 
-namespace {
-
-void set_areas(const platforms::Platform& platform, traces::RunInfo& info) {
-    const platforms::AreaReport report = platforms::area_of(platform, info.units, info.prices.node_nm);
-    for (const platforms::AreaRow& row : report.rows) {
-        for (traces::UnitInfo& unit : info.units)
-            if (unit.name == row.unit) unit.area_mm2 = row.area.mm2;
-    }
-}
-
-}  // namespace
-
 traces::RunInfo Simulation::run_info() {
     impl_->close();
     auto info = traces::describe(impl_->program);
@@ -511,7 +499,7 @@ traces::RunInfo Simulation::run_info() {
         info.dram_banks = impl_->platform->ddr().ranks() * device.bank_groups() * device.banks_per_group();
     }
     impl_->driver->describe(info);
-    if (impl_->platform) set_areas(*impl_->platform, info);
+    if (impl_->platform) platforms::set_areas(*impl_->platform, info.prices.node_nm, info.units);
     return info;
 }
 
