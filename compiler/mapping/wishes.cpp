@@ -91,7 +91,8 @@ class Fixing {
 
 }  // namespace
 
-MappingWishes::MappingWishes(std::vector<MappingWish> wishes) : wishes_(std::move(wishes)) {
+MappingWishes::MappingWishes(std::vector<MappingWish> wishes, DeviceWish device)
+    : wishes_(std::move(wishes)), device_(device) {
     std::stable_sort(wishes_.begin(), wishes_.end(), [](const MappingWish& a, const MappingWish& b) {
         return a.pattern.size() < b.pattern.size();
     });

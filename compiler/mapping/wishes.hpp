@@ -22,13 +22,19 @@ struct MappingWish {
     bool fixes_tiles() const { return !tile.empty() || !engines.empty() || in_flight; }
 };
 
+/// The part of the device that works: its first engines, and so many bytes of the L1 of each.
+struct DeviceWish {
+    std::optional<int64_t> engines, l1_bytes;
+};
+
 /// All that is wished of the operation `name`: a longer pattern beats a shorter one, field by field.
 class MappingWishes {
   public:
     MappingWishes() = default;
-    explicit MappingWishes(std::vector<MappingWish> wishes);
+    explicit MappingWishes(std::vector<MappingWish> wishes, DeviceWish device = {});
 
     bool empty() const { return wishes_.empty(); }
+    const DeviceWish& device() const { return device_; }
     MappingWish of(const std::string& name) const;
     /// Whether some operation is to be cut into strips.
     bool any_strips() const;
@@ -39,6 +45,7 @@ class MappingWishes {
 
   private:
     std::vector<MappingWish> wishes_;  ///< shorter patterns first
+    DeviceWish device_;
 };
 
 /// Fixes what `wish` says in a search: sizes by axis, 0 where nothing is fixed. Throws UserError that names the operation

@@ -50,7 +50,7 @@ class Compilation {
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.emitted.module.program.mutable_device()->set_path(target_.platform.name());
         state_estimates(result, target_);
-        write_artefacts(result, *network, division.target);
+        write_artefacts(result, *network, division);
         return result;
     }
 
@@ -90,12 +90,11 @@ class Compilation {
         }
     }
 
-    /// `target`: the part of the device that is used.
-    void write_artefacts(const Compiled& result, const Typed& network, const compiler::Target& target) const {
+    void write_artefacts(const Compiled& result, const Typed& network, const Division& division) const {
         if (network.measured) report_accuracy(*network.measured, request_, result.lowered, result.precision);
-        explain(result, target);
+        explain(result, division.target);
         if (const std::string& path = request_.options.text("write-mapping"); !path.empty())
-            write_mapping(result.lowered, path);
+            write_mapping(result.lowered, division, path);
         if (const std::string& path = request_.options.text("memory-map"); !path.empty())
             write_memory_map(result, target_, path);
         if (const std::string& path = request_.options.text("dot"); !path.empty())

@@ -28,38 +28,58 @@ CrowdedOut crowded_out(const compiler::Plan& plan, const compiler::Target& targe
     return sum;
 }
 
-/// A part of the device: its first engines, and `1 / l1_parts` of their L1.
+/// A part of the device: its first engines, and so much of their L1.
 struct Part {
     size_t engines = 1;
-    uint64_t l1_parts = 1;
+    uint64_t l1_bytes = 1;
 };
 
 class Divisions {
   public:
     Divisions(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide)
-        : graph_(graph), target_(target), guide_(guide), all_{target.engines.size(), 1} {}
+        : graph_(graph), target_(target), guide_(guide), all_{target.engines.size(), target.l1_bytes} {}
 
     Division best() {
-        best_.emplace(of(all_));
-        if (!guide_.wishes.empty()) return *std::move(best_);
+        best_.emplace(of(wished()));
+        if (best_->is_part) best_->left_to_tensors = compiler::room_of_tensors(best_->cut.graph, target_).l2;
+        if (!guide_.wishes.empty() || best_->is_part) return *std::move(best_);
         const CrowdedOut out = crowded_out(program_of(*best_).plan, target_);
         if (out.bytes == 0) return *std::move(best_);
         cycles_ = cycles_of(*best_);
         left_ = compiler::room_of_tensors(best_->cut.graph, target_).l2;
         size_t engines = all_.engines;
         for (const size_t fewer : fewer_than(all_.engines))
-            if (consider({fewer, 1})) engines = fewer;
+            if (consider({fewer, all_.l1_bytes})) engines = fewer;
         // what DRAM has to do with those tensors is the most that a smaller L1 can gain
         if (static_cast<double>(out.traffic) < least_gain * cycles_ * target_.ddr_bytes_per_cycle)
             return *std::move(best_);
-        for (const uint64_t parts : {2, 4}) consider({all_.engines, parts});
+        for (const uint64_t parts : {2, 4}) consider({all_.engines, part_of_l1(parts)});
         if (engines < all_.engines)
-            for (const uint64_t parts : {2, 4}) consider({engines, parts});
+            for (const uint64_t parts : {2, 4}) consider({engines, part_of_l1(parts)});
         return *std::move(best_);
     }
 
   private:
     static constexpr double least_gain = 0.03;  ///< of the cycles, to make more plans for it
+
+    uint64_t part_of_l1(uint64_t parts) const {
+        return all_.l1_bytes / parts / compiler::tile_align * compiler::tile_align;
+    }
+
+    /// All of the device, or what the mapping file says.
+    Part wished() const {
+        const compiler::DeviceWish& wish = guide_.wishes.device();
+        const auto checked = [](const char* what, const std::optional<int64_t>& of, uint64_t most) {
+            if (!of) return most;
+            if (*of < 1 || static_cast<uint64_t>(*of) > most)
+                throw UserError(fmt::format(
+                    "--mapping: `{}` of `__device` is {}, and the device has {}. Fix: give 1 to {}.", what,
+                    *of, most, most));
+            return static_cast<uint64_t>(*of);
+        };
+        return {checked("engines", wish.engines, all_.engines),
+                checked("l1_bytes", wish.l1_bytes, all_.l1_bytes)};
+    }
 
     Division of(const Part& part) const {
         Division smaller = uncut(part);
@@ -73,20 +93,25 @@ class Divisions {
         compiler::Guide guide = guide_;
         smaller.engines.erase(smaller.engines.begin() + static_cast<std::ptrdiff_t>(part.engines),
                               smaller.engines.end());
-        smaller.l1_bytes = target_.l1_bytes / part.l1_parts / compiler::tile_align * compiler::tile_align;
-        if (part.engines < all_.engines || part.l1_parts > 1) {
+        smaller.l1_bytes = part.l1_bytes;
+        const bool is_part = part.engines < all_.engines || part.l1_bytes < all_.l1_bytes;
+        if (is_part) {
             guide.searches = std::make_shared<compiler::Searches>();
             if (guide.smaller)
                 guide.smaller =
                     std::make_shared<const std::vector<compiler::Target>>(compiler::smaller_devices(smaller));
         }
-        return {std::move(smaller), std::move(guide), {best_ ? best_->cut.graph : graph_, std::nullopt}, 0};
+        return {std::move(smaller),
+                std::move(guide),
+                {best_ ? best_->cut.graph : graph_, std::nullopt},
+                is_part,
+                0};
     }
 
     /// Whether it is the best so far.
     bool consider(const Part& part) {
         try {
-            if (part.l1_parts > 1) {
+            if (part.l1_bytes < all_.l1_bytes) {
                 Division trial = uncut(part);
                 if (cycles_of(trial) >= cycles_) return false;
             }

@@ -15,7 +15,8 @@ struct Division {
 
 /// All engines and their whole L1; where tensors that L2 could hold live in DRAM, and their traffic matters, also fewer engines
 /// (each count below eight, halves above) and halves and quarters of L1: those whose program takes the least by the estimate.
-/// A mapping that is wished is one for the whole device.
+/// A mapping that is wished is one for the whole device, unless it names a part. Throws UserError for one that the device does not
+/// have.
 Division best_division(const graph::Graph& graph, const compiler::Target& target,
                        const compiler::Guide& guide);
 

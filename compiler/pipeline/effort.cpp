@@ -21,9 +21,9 @@ using compiler::Tiling;
 /// Mappings of each operation that are compared: as many as make programs of so many statements in all.
 constexpr size_t least_compared = 8, most_compared = 16, compared_statements = 1 << 15;
 constexpr size_t most_programs = 4;  ///< in memory at once
-/// Of so few operations, which execute so many tasks in all trials, also mappings behind the best are compared, and all are
-/// simulated in a moment.
-constexpr size_t few_operations = 4, compared_of_few = 256;
+/// Of so few operations also mappings behind the best, and those of smaller devices, are compared, and the best of them, which
+/// execute so many tasks in all trials, are simulated in a moment.
+constexpr size_t few_operations = 4, compared_of_few = 256, simulated_of_few = 48;
 constexpr uint64_t simulated_tasks = 1 << 16;
 constexpr double near_least = 1.03;  ///< of its bounds: what comes so near to them stays as it is
 
@@ -198,13 +198,14 @@ Lowered searched(Lowered first, const compiler::Target& target, const compiler::
         return {simulate(lent(of.emitted.module), target.platform), 0, 0};
     };
     const Verdict& known = scheduled.verdict();
-    const size_t most = std::min(compared, simulated_tasks / std::max<uint64_t>(1, known.tasks));
+    const size_t tried = few ? simulated_of_few : most_compared;
+    const size_t most = std::min(tried, simulated_tasks / std::max<uint64_t>(1, known.tasks));
     const bool timed = simulate && !second.emitted.needs_values;
     const bool trial = few && most >= least_compared && known.cycles > near_least * known.least;
     Lowered third = trial && timed ? improved(target, guide, {simulated, 0, true, 1, most}, std::move(second))
                                    : std::move(second);
     if (effort == 2 || third.emitted.needs_values) return third;
-    return improved(target, guide, {simulated, 0, true, 1, compared}, std::move(third));
+    return improved(target, guide, {simulated, 0, true, 1, tried}, std::move(third));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t largest_file = 16 << 20;
+constexpr const char* device_name = "__device";  ///< no operation has this name
 
 class Reader {
   public:
@@ -25,8 +26,14 @@ class Reader {
         const json document = parsed();
         if (!document.is_object()) fail("it is no JSON object", "write {\"OPERATION\": {...}}");
         std::vector<compiler::MappingWish> wishes;
-        for (const auto& [name, fields] : document.items()) wishes.push_back(wish(name, fields));
-        return compiler::MappingWishes(std::move(wishes));
+        compiler::DeviceWish device;
+        for (const auto& [name, fields] : document.items()) {
+            if (name == device_name)
+                device = device_wish(fields);
+            else
+                wishes.push_back(wish(name, fields));
+        }
+        return compiler::MappingWishes(std::move(wishes), device);
     }
 
   private:
@@ -37,6 +44,24 @@ class Reader {
         } catch (const UserError& error) {
             fail(error.what(), "write JSON as --write-mapping does");
         }
+    }
+
+    compiler::DeviceWish device_wish(const json& fields) const {
+        if (!fields.is_object())
+            fail(fmt::format("`{}` has no {{...}}", device_name),
+                 "write {\"engines\": 2, \"l1_bytes\": 65536}");
+        compiler::DeviceWish result;
+        for (const auto& [field, value] : fields.items()) {
+            const std::string where = fmt::format("`{}` of `{}`", field, device_name);
+            if (field == "engines")
+                result.engines = integer(where, value);
+            else if (field == "l1_bytes")
+                result.l1_bytes = integer(where, value);
+            else
+                fail(fmt::format("`{}` has a field `{}`, which is unknown", device_name, field),
+                     "fields are engines, l1_bytes");
+        }
+        return result;
     }
 
     compiler::MappingWish wish(const std::string& name, const json& fields) const {
@@ -125,8 +150,11 @@ json mapping_of(const compiler::Lowered& lowered, const compiler::PlannedOp& op)
 
 compiler::MappingWishes read_mapping(const std::string& path) { return Reader(path).read(); }
 
-void write_mapping(const compiler::Lowered& lowered, const std::string& path) {
+void write_mapping(const compiler::Lowered& lowered, const Division& division, const std::string& path) {
     json document = json::object();
+    if (division.is_part)
+        document[device_name] = {{"engines", division.target.engines.size()},
+                                 {"l1_bytes", division.target.l1_bytes}};
     for (const compiler::PlannedOp& op : lowered.plan.ops) {  // each strip has tiles of its own
         document[op.op.name] = op.strips > 0 ? json{{"strips", op.strips}} : mapping_of(lowered, op);
     }
