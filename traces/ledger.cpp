@@ -154,8 +154,9 @@ void EnergyLedger::finish(Cycles end, StatSet& stats) {
                "Energy of one component, static included.");
         energy(fmt::format("energy.static.{}_uj", name), exact.static_by_component[c],
                "Static energy of one component.");
-        energy(fmt::format("energy.saved_by_gating.{}_uj", name), saved[c],
-               "Static energy that the component's gated clock did not take.");
+        if (c < static_cast<size_t>(Component::dram))  // the others have no gated clock
+            energy(fmt::format("energy.saved_by_gating.{}_uj", name), saved[c],
+                   "Static energy that the component's gated clock did not take.");
     }
     energy("energy.saved_by_gating_uj", std::accumulate(saved.begin(), saved.end(), Yoctojoules{0}),
            "Static energy that gated clocks did not take: what the run would take beyond its total with "

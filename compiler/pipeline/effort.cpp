@@ -213,7 +213,7 @@ Lowered searched(Lowered first, const compiler::Target& target, const compiler::
 compiler::Guide for_effort(compiler::Guide guide, const compiler::Target& target, int effort) {
     if (effort == 1) return guide;
     guide.keep = most_compared, guide.more_up_to = few_operations;
-    guide.smaller = std::make_shared<const std::vector<compiler::Target>>(compiler::smaller_devices(target));
+    guide.smaller = std::make_shared<const compiler::SmallerDevices>(target);
     return guide;
 }
 

@@ -65,7 +65,7 @@ class Search {
         if (op.name == guide_.explain) of.request.considered = &considered;
         of.request.keep = std::max<size_t>(1, guide_.keep);
         of.request.more = plan_.ops.size() <= guide_.more_up_to;
-        of.request.smaller = guide_.smaller.get();
+        if (of.request.more && guide_.smaller) of.request.smaller = &guide_.smaller->list();
         of.request.searches = guide_.searches.get();
         return find(of.request);
     }

@@ -12,6 +12,7 @@
 #include "compiler/mapping/wishes.hpp"
 #include "compiler/memory/block.hpp"
 #include "compiler/memory/memory.hpp"
+#include "compiler/target/smaller.hpp"
 #include "compiler/target/target.hpp"
 
 namespace kpu::compiler {
@@ -78,8 +79,8 @@ struct Guide {
     std::string explain;      ///< the operation whose considered tilings are kept; empty: none
     size_t keep = 1;          ///< tilings that are kept of each operation
     size_t more_up_to = 0;    ///< in plans of so many operations also those that closed forms may underrate
-    std::shared_ptr<const std::vector<Target>>
-        smaller;  ///< devices with less of something, whose tilings are among those; may be null
+    /// With less of something: in those plans their tilings are among the alternatives. May be null.
+    std::shared_ptr<const SmallerDevices> smaller;
     std::shared_ptr<Searches> searches = std::make_shared<Searches>();  ///< that were made so far
 };
 

@@ -414,8 +414,8 @@ class Events:
         Parameters
         ----------
         name : str
-            ``vcd``, ``fst``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``memory-trace``, ``dram-traffic``,
-            ``dram-page``
+            ``vcd``, ``fst``, ``perfetto``, ``konata``, ``stalls``, ``power``, ``flp``, ``ptrace``,
+            ``memory-trace``, ``dram-traffic``, ``dram-page``
             (:func:`kpusim.trace_formats` has all of them, and their options).
         path : str or path
             The file to write.

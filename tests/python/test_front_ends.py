@@ -152,8 +152,8 @@ def test_every_trace_equals_the_commands(traced: Path, tmp_path: Path) -> None:
     """Of a run that recorded nothing, of one that recorded, and of an event file: the same bytes."""
     names = [row.name for row in kpusim.trace_formats()]
     assert set(names) == {
-        "vcd", "fst", "power", "flp", "ptrace", "stalls", "memory-trace", "dram-traffic", "dram-page", "perfetto",
-        "konata",
+        "vcd", "fst", "power", "flp", "ptrace", "stalls", "memory-trace", "dram-traffic", "dram-page",
+        "perfetto", "konata",
     }  # fmt: skip
     burst: dict[str, Any] = {"ddr.fidelity": "burst"}
     runs = [kpusim.simulate(GEMM, mode="timing", events=record, **burst) for record in (False, "accesses")]

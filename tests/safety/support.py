@@ -40,7 +40,10 @@ endloop
 SCHEDULE = "tile 32 f32\ntensor 0 a 32 32 input\ntensor 1 b 32 32 output\n"
 
 # Options that name a file or folder to write, by verb; the last one of a command below precedes its name.
-TRACES = ("--vcd", "--fst", "--power", "--flp", "--ptrace", "--stalls", "--memory-trace", "--perfetto", "--konata")
+TRACES = (
+    *("--vcd", "--fst", "--power", "--flp", "--ptrace"),
+    *("--stalls", "--memory-trace", "--perfetto", "--konata"),
+)
 BANKS = ("--dram-traffic", "--dram-page")
 WRITES = {
     "run": ("--output", "--events", "--hazards", "--junit", "--write-budgets", *TRACES, *BANKS),

@@ -73,9 +73,9 @@ int fst_compress2(Bytef* to, uLongf* room, const Bytef* from, uLong size, int le
 #undef gzclose
 #define gzclose fst_gzclose
 #define FST_CONFIG_INCLUDE "fst_config.h"
-#include "fastlz.c"
-#include "fstapi.c"
-#include "lz4.c"
+#include <fastlz.c>
+#include <fstapi.c>
+#include <lz4.c>
 #undef compress2
 #undef fopen
 #undef tmpfile

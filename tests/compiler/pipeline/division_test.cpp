@@ -18,8 +18,9 @@ Maker network(uint32_t seed) {
     return maker;
 }
 
-platforms::Platform device(const char* engines, const char* l2) {
+platforms::Platform device(const char* engines, const char* l2, const char* l1 = "262144") {
     return platforms::load("swkpu-v1", {{"engine.count", engines},
+                                        {"engine.l1.size_bytes", l1},
                                         {"l2.size_bytes", l2},
                                         {"engine.array.rows", "32"},
                                         {"engine.array.cols", "32"},
@@ -40,7 +41,7 @@ TEST(Division, FourEnginesAreNotSlowerThanTwo) {
     const platforms::Platform four = device("4", "1048576"), two = device("2", "1048576");
     const compiler::Target of_four(four), of_two(two);
     const Division division = best_division(maker.graph(), of_four, {});
-    EXPECT_LT(division.target.engines.size(), 4u);
+    EXPECT_TRUE(division.is_part);
     EXPECT_EQ(division.left_to_tensors, 0u);
     ASSERT_TRUE(division.cut.lowered);
     const double all = cycles_on(compiler::lower(compiler::plan(maker.graph(), of_four), of_four), four);
@@ -48,6 +49,33 @@ TEST(Division, FourEnginesAreNotSlowerThanTwo) {
     const double chosen = cycles_on(*division.cut.lowered, four);
     EXPECT_GT(all, 1.05 * half);  // else this network shows nothing
     EXPECT_LE(chosen, half);
+}
+
+TEST(Division, ALargerL1IsNotSlower) {
+    Maker maker = network(5);
+    const platforms::Platform large = device("2", "1048576", "524288"), small = device("2", "1048576");
+    const Division of_large = best_division(maker.graph(), compiler::Target(large), {});
+    const Division of_small = best_division(maker.graph(), compiler::Target(small), {});
+    EXPECT_TRUE(of_large.is_part);
+    EXPECT_EQ(of_large.left_to_tensors, 0u);
+    EXPECT_LE(cycles_on(*of_large.cut.lowered, large), cycles_on(*of_small.cut.lowered, small));
+    EXPECT_NE(division_text(of_large.cut.lowered->plan, of_large.target).find("L2, 1048576 bytes: "),
+              std::string::npos);
+}
+
+TEST(Division, AMappingNamesAPart) {
+    Maker maker = network(6);
+    const compiler::Target target(device("4", "1048576"));
+    compiler::Guide guide;
+    guide.wishes = compiler::MappingWishes({}, {2, 131072});
+    const Division part = best_division(maker.graph(), target, guide);
+    EXPECT_TRUE(part.is_part);
+    EXPECT_EQ(part.target.engines.size(), 2u);
+    EXPECT_EQ(part.target.l1_bytes, 131072u);
+    guide.wishes = compiler::MappingWishes({}, {5, std::nullopt});
+    EXPECT_THAT([&] { best_division(maker.graph(), target, guide); },
+                testing::ThrowsMessage<UserError>(testing::HasSubstr(
+                    "`engines` of `__device` is 5, and the device has 4. Fix: give 1 to 4.")));
 }
 
 TEST(Division, ValuesStayRight) {
