@@ -97,9 +97,7 @@ class Divisions {
         const bool is_part = part.engines < all_.engines || part.l1_bytes < all_.l1_bytes;
         if (is_part) {
             guide.searches = std::make_shared<compiler::Searches>();
-            if (guide.smaller)
-                guide.smaller =
-                    std::make_shared<const std::vector<compiler::Target>>(compiler::smaller_devices(smaller));
+            if (guide.smaller) guide.smaller = std::make_shared<const compiler::SmallerDevices>(smaller);
         }
         return {std::move(smaller),
                 std::move(guide),

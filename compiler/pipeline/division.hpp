@@ -6,11 +6,11 @@
 namespace kpu::pipeline {
 
 struct Division {
-    compiler::Target target;  ///< the device, with the engines that work and what they use of L1
-    compiler::Guide guide;    ///< with what was searched for it
-    InBestStrips cut;         ///< the graph, and its program if one was made
-    uint64_t left_to_tensors =
-        0;  ///< bytes of L2 that the whole device would leave, if not all of it is used
+    compiler::Target target;       ///< the device, with the engines that work and what they use of L1
+    compiler::Guide guide;         ///< with what was searched for it
+    InBestStrips cut;              ///< the graph, and its program if one was made
+    bool is_part = false;          ///< not all of the device is used
+    uint64_t left_to_tensors = 0;  ///< bytes of L2 that all of it would leave, if it is not
 };
 
 /// All engines and their whole L1; where tensors that L2 could hold live in DRAM, and their traffic matters, also fewer engines
