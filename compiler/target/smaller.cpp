@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "platforms/operating_points.hpp"
+
 namespace kpu::compiler {
 namespace {
 
@@ -69,16 +71,15 @@ constexpr void (*changes[])(Platform&) = {
     halve_links,
     [](Platform& platform) {
         proto::Clock& clock = *platform.mutable_clock();
-        clock.set_array_mhz((clock.has_array_mhz() ? clock.array_mhz() : clock.core_mhz()) / 2);
+        clock.set_array_mhz(platforms::mhz_of(clock, traces::Component::array) / 2);
     },
     [](Platform& platform) {
         proto::Clock& clock = *platform.mutable_clock();
-        clock.set_sram_mhz((clock.has_sram_mhz() ? clock.sram_mhz() : clock.core_mhz()) / 2);
+        clock.set_sram_mhz(platforms::mhz_of(clock, traces::Component::l2) / 2);
     },
     [](Platform& platform) {
         proto::Clock& clock = *platform.mutable_clock();
-        clock.set_interconnect_mhz(
-            (clock.has_interconnect_mhz() ? clock.interconnect_mhz() : clock.core_mhz()) / 2);
+        clock.set_interconnect_mhz(platforms::mhz_of(clock, traces::Component::noc) / 2);
     },
     halve_clocks,
 };
