@@ -216,6 +216,15 @@ class Files(unittest.TestCase):
         )
         self.assertEqual(check.returncode, 0, f"{check.stderr[-2000:]}\nFix: clang-format -i FILE")
 
+    def test_pages_have_a_title(self) -> None:
+        """A page that was formatted as if it were C++ has none."""
+        missing = [
+            str(path)
+            for path in files()
+            if path.suffix == ".md" and not (ROOT / path).read_text(encoding="utf-8").startswith("# ")
+        ]
+        self.assertFalse(missing, "Fix: a page begins with `# TITLE`")
+
     def test_pages_are_run(self) -> None:
         """A test names each page of docs/ that shows programs or commands."""
         tests = "".join(
