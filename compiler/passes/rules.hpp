@@ -25,6 +25,7 @@ bool compute_parts(Rewriter& graph, NodeId node);
 
 extern const std::vector<Rule> arithmetic_rules;  ///< identities, clamps, casts
 extern const std::vector<Rule> view_rules;        ///< transposes, reshapes, slices
+extern const std::vector<Rule> product_rules;     ///< products of what is repeated
 extern const std::vector<Rule> norm_rules;        ///< layernorm, rmsnorm, softmax
 extern const std::vector<Rule> activation_rules;  ///< gelu, silu, hard_swish, ...
 

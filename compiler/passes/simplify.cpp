@@ -114,7 +114,8 @@ void simplify(Graph& graph, const Options&) {
     Rewriter rewriter(graph);
     merge_doubles(rewriter);
     std::vector<Rule> rules = arithmetic_rules;
-    rules.insert(rules.end(), view_rules.begin(), view_rules.end());
+    for (const std::vector<Rule>* more : {&view_rules, &product_rules})
+        rules.insert(rules.end(), more->begin(), more->end());
     apply_rules(rewriter, rules);
     rewriter.finish();
 }

@@ -276,6 +276,61 @@ TEST(FoldConstants, DoesNotBlowUp) {
     EXPECT_EQ(opcodes_of(graph), "");
 }
 
+// ---- matrices that stand several times
+
+/// Heads of queries that share heads of keys, as exporters write it: keys are repeated, then transposed, then multiplied.
+struct Heads {
+    int64_t batch, shared, times, rows, size, keys;
+    bool turned, outer = false;
+};
+
+/// Opcodes that are left, after checking that the graph computes the same bits.
+std::string simplified(const Heads& of) {
+    Builder b(3);
+    Random random(7);
+    const auto dims = [](std::vector<int64_t> of_input) { return graph::dims(of_input); };
+    const ValueId q =
+        b.graph.add_input("q", ElemType::f32, dims({of.batch, of.shared * of.times, of.rows, of.size}));
+    const std::vector<int64_t> matrix =
+        of.turned ? std::vector<int64_t>{of.keys, of.size} : std::vector<int64_t>{of.size, of.keys};
+    const ValueId k =
+        b.graph.add_input("k", ElemType::f32, dims({of.batch, of.shared, matrix[0], matrix[1]}));
+    const std::vector<int64_t> once = of.outer ? std::vector<int64_t>{of.batch, 1, of.shared}
+                                               : std::vector<int64_t>{of.batch, of.shared, 1};
+    const std::vector<int64_t> often =
+        of.outer ? std::vector<int64_t>{1, of.times, 1, 1, 1} : std::vector<int64_t>{1, 1, of.times, 1, 1};
+    ValueId x = b.reshape(k, {once[0], once[1], once[2], matrix[0], matrix[1]});
+    x = b.node("add",
+               {x, constant(b.graph, often, std::vector<float>(static_cast<size_t>(of.times), -0.0F))});
+    x = b.reshape(x, {of.batch, of.shared * of.times, matrix[0], matrix[1]});
+    if (of.turned) x = b.transpose(x, {0, 1, 3, 2});
+    output(b.graph, b.node("gemm", {q, x}, accumulate()));
+    const auto inputs = random_inputs(b.graph, random);
+    const auto before = outputs_of(b.graph, inputs);
+    simplify(b.graph, options());
+    EXPECT_EQ(difference(before, outputs_of(b.graph, inputs)), 0);
+    return opcodes_of(b.graph);
+}
+
+TEST(Simplify, HeadsThatShareAMatrixAreRowsOfOneProduct) {
+    Random random(11);
+    for (int i = 0; i < 30; ++i) {
+        const int64_t size = pick(random, 4, 24);
+        Heads of{
+            pick(random, 1, 3),  pick(random, 1, 4),     pick(random, 2, 5), pick(random, 1, size / 2), size,
+            pick(random, 1, 30), pick(random, 0, 1) == 1};
+        const std::string left = simplified(of);
+        EXPECT_EQ(left.find("add"), std::string::npos) << left;
+    }
+}
+
+TEST(Simplify, OtherHeadsKeepTheirMatrices) {
+    // many rows: what is computed between the reshapes, as with masks, would not join the product
+    EXPECT_NE(simplified(Heads{1, 2, 4, 9, 16, 12, true}).find("add"), std::string::npos);
+    // the whole batch stands several times: its neighbours are others
+    EXPECT_NE(simplified(Heads{1, 2, 4, 1, 16, 12, false, true}).find("add"), std::string::npos);
+}
+
 /// A convolution between quantize and dequantize, its weights as an exporter writes them: O, I, height, width.
 Graph quantised_model() {
     Builder b(1);
