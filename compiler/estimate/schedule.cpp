@@ -78,7 +78,7 @@ class Schedule : execution::ControlListener {
           load_(target.engines.size(), 0),
           dispatch_(target.engines.size(), 0),
           l1_(target.engines.size()),
-          sharing_(first_engine_link + target.engines.size(), l2_ports),
+          sharing_(times_.resources, l2_ports),
           controller_(program, options(target), *this) {
         find_units();
         for (const BoundTask& task : program.tasks) queue_of_.push_back(queue_for(task));
@@ -254,7 +254,7 @@ class Schedule : execution::ControlListener {
         if (placement.partner >= 0) units_[static_cast<size_t>(placement.partner)].free = false;
         if (unit.engine >= 0) ++load_[static_cast<size_t>(unit.engine)];
         dispatch_[placement.sequencer] = now_ + target_.dispatch_cycles;
-        const TaskTime& time = times_[program_.statements[instance.statement].index];
+        const TaskTime& time = times_.of[program_.statements[instance.statement].index];
         Running* running = take();
         *running = {&instance, &time, placement.unit, placement.partner, now_, 0, {}};
         if (time.moves) {
@@ -408,8 +408,8 @@ class Schedule : execution::ControlListener {
     const BoundProgram& program_;
     const compiler::Target& target_;
     const std::map<uint32_t, kernels::Work>& launches_;
-    const bool all_;                   ///< energy and bounds are asked for
-    std::vector<TaskTime> times_;      ///< by task
+    const bool all_;  ///< energy and bounds are asked for
+    const TaskTimes times_;
     std::vector<uint64_t> instances_;  ///< by task: issued
     std::vector<double> own_cycles_;   ///< by task
     Activity activity_;

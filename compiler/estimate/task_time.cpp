@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "isa/footprint.hpp"
 #include "model/timing/systolic.hpp"
@@ -13,10 +14,10 @@ namespace {
 
 constexpr double accumulator_bytes = 4;
 
-class TaskTimes {
+class Times {
   public:
-    TaskTimes(const BoundProgram& program, const compiler::Target& target,
-              const std::map<uint32_t, kernels::Work>& launches)
+    Times(const BoundProgram& program, const compiler::Target& target,
+          const std::map<uint32_t, kernels::Work>& launches)
         : program_(program),
           target_(target),
           launches_(launches),
@@ -25,7 +26,15 @@ class TaskTimes {
                       target.platform.clock().core_mhz()) {
         const double cycle = timing::ClockRatios(target.platform.clock()).sram;
         for (const proto::Engine& engine : target.engines) l1_.emplace_back(engine.l1(), cycle);
+        first_channel_ = resources_ = first_engine_link + target.engines.size();
+        const auto camps = [&](const BoundTask& task) {
+            return task.moves() && (lies_in_few(input(task, 0)) || lies_in_few(output(task)));
+        };
+        if (std::any_of(program.tasks.begin(), program.tasks.end(), camps))
+            resources_ += static_cast<size_t>(target.ddr_channels);
     }
+
+    size_t resources() const { return resources_; }
 
     TaskTime of(const BoundTask& task, uint32_t statement) const {
         if (task.moves()) return transfer(task);
@@ -156,13 +165,53 @@ class TaskTimes {
 
     // ---- transfers
 
+    int64_t channel_period() const { return target_.ddr_channels * target_.ddr_interleave; }
+
+    /// Where a region begins, if that is in the same channel in the first two iterations of loops.
+    std::optional<int64_t> beginning(const BoundRegion& region) const {
+        std::optional<int64_t> first;
+        for (const int64_t iteration : {0, 1}) {
+            LoopValues loops;
+            for (size_t depth = 0; depth < loops.inline_values.size(); ++depth) loops.push(iteration);
+            const int64_t at = region.address.eval(loops);
+            if (first && (at - *first) % channel_period() != 0) return std::nullopt;
+            first = at;
+        }
+        return first;
+    }
+    bool lies_in_few(const BoundRegion& region) const {
+        return region.level == Level::ddr && target_.channel_share(runs(footprint_of(region, 0))) < 1 &&
+               beginning(region);
+    }
+
+    /// Of each channel what lies in it: others that lie in the same ones wait, however idle the rest is.
+    void add_channels(const BoundRegion& region, const compiler::Runs& of, double pins, Flow& flow) const {
+        const auto channels = static_cast<size_t>(target_.ddr_channels);
+        if (resources_ == first_channel_) return;
+        std::vector<double> lies(channels, 1);
+        if (lies_in_few(region)) {
+            lies.assign(channels, 0);
+            const int64_t apart = std::gcd(of.stride, channel_period());
+            const auto blocks = static_cast<int64_t>(std::ceil(of.bytes / double(target_.ddr_interleave)));
+            for (int64_t start = 0; start < channel_period(); start += apart) {
+                for (int64_t block = 0; block < blocks; ++block) {
+                    const int64_t at = (*beginning(region) + start) / target_.ddr_interleave + block;
+                    lies[static_cast<size_t>(at) % channels] += 1;
+                }
+            }
+        }
+        const double sum = std::accumulate(lies.begin(), lies.end(), 0.0);
+        for (size_t c = 0; c < channels; ++c)
+            flow.demand[first_channel_ + c] += pins * double(channels) * lies[c] / sum;
+    }
+
     static compiler::Runs runs(const Footprint& bytes) {
         const double run = std::max<double>(1, double(bytes.run_bytes));
         return {double(bytes.total_bytes()) / run, run, bytes.dims > 0 ? bytes.stride_bytes[0] : 0};
     }
 
     /// What a flow takes of DRAM's pins, and how much longer it takes as its rows do not lie in all channels.
-    void add_pins(const compiler::Runs& of, bool reads, Flow& flow) const {
+    void add_pins(const BoundRegion& region, const compiler::Runs& of, bool reads, Flow& flow) const {
         constexpr double burst = compiler::dram_burst_bytes;
         const double moved =
             of.count * target_.dram_bursts(of) * burst / target_.ddr_bytes_per_cycle * target_.same_group(of);
@@ -176,6 +225,7 @@ class TaskTimes {
         const double pages = opened * row_cycles_ / visited;
         const double pins = std::max(moved, pages);
         flow.demand[ddr_pins] += pins;
+        add_channels(region, of, pins, flow);
         if (!reads) flow.turning = target_.turning(of);
         if (of.count > 1) flow.closing = std::max(0.0, moved + target_.closed_pages(of) - pins);
         flow.alone = std::max(flow.alone, pins / target_.channel_share(of));
@@ -220,7 +270,7 @@ class TaskTimes {
         of.moves = true;
         Flow& flow = of.flow;
         flow.bytes = std::max(1.0, cut.all());
-        flow.demand.assign(first_engine_link + target_.engines.size(), 0);
+        flow.demand.assign(resources_, 0);
         const double unit = mover.unit_cycles(cut) - mover.descriptor_cycles;
         of.before = mover.descriptor_cycles;
         of.port = flow.bytes / mover.port;
@@ -236,7 +286,7 @@ class TaskTimes {
         for (const BoundRegion* side : {&from, &to}) {
             const bool read = side == &from;
             if (side->level == Level::ddr) {
-                add_pins(read ? source : destination, read, flow);
+                add_pins(*side, read ? source : destination, read, flow);
                 of.behind += target_.ddr_latency_cycles;
             } else if (side->level == Level::l2) {
                 flow.demand[l2_ports] += bursts * target_.l2.share_of(burst);
@@ -280,18 +330,19 @@ class TaskTimes {
     const proto::DdrDevice device_;
     const double row_cycles_;           ///< from one row of a bank to its next
     std::vector<timing::SramTime> l1_;  ///< by engine
+    size_t first_channel_ = 0, resources_ = 0;
 };
 
 }  // namespace
 
-std::vector<TaskTime> task_times(const BoundProgram& program, const compiler::Target& target,
-                                 const std::map<uint32_t, kernels::Work>& launches) {
-    const TaskTimes times(program, target, launches);
-    std::vector<TaskTime> result(program.tasks.size());
+TaskTimes task_times(const BoundProgram& program, const compiler::Target& target,
+                     const std::map<uint32_t, kernels::Work>& launches) {
+    const Times times(program, target, launches);
+    TaskTimes result{std::vector<TaskTime>(program.tasks.size()), times.resources()};
     for (uint32_t s = 0; s < program.statements.size(); ++s) {
         if (program.statements[s].kind != BoundStatement::Kind::task) continue;
         const uint32_t index = program.statements[s].index;
-        result[index] = times.of(program.tasks[index], s);
+        result.of[index] = times.of(program.tasks[index], s);
     }
     return result;
 }

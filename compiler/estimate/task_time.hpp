@@ -26,8 +26,13 @@ struct TaskTime {
 
 constexpr size_t system_link = 1, l2_ports = 2, first_engine_link = 3;
 
-/// Times of all tasks of a program, by BoundProgram::tasks.
-std::vector<TaskTime> task_times(const BoundProgram& program, const compiler::Target& target,
-                                 const std::map<uint32_t, kernels::Work>& launches);
+/// Times of all tasks of a program, by BoundProgram::tasks. Flows have a demand for each of the `resources`: behind the engines'
+/// links DRAM's channels, one by one, if some task's rows lie in few of them.
+struct TaskTimes {
+    std::vector<TaskTime> of;
+    size_t resources = 0;
+};
+TaskTimes task_times(const BoundProgram& program, const compiler::Target& target,
+                     const std::map<uint32_t, kernels::Work>& launches);
 
 }  // namespace kpu::estimate

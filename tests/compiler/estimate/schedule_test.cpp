@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "compiler/front_ends.hpp"
+#include "isa/builder.hpp"
 #include "runtime/simulation.hpp"
 
 namespace kpu::estimate {
@@ -114,6 +115,27 @@ TEST(Schedule, HandWrittenProgram) {
     const Estimate again = estimate(program, target, {});
     EXPECT_EQ(again.cycles, of.cycles);
     EXPECT_EQ(again.charged, of.charged);
+}
+
+/// Loads of rows that all lie in the same channels of DRAM: others are idle, and beside each other they are no faster.
+TEST(Schedule, ChannelsThatGetAllTheWork) {
+    const platforms::Platform platform = platforms::load("npm_pro");
+    const compiler::Target target(platform);
+    ASSERT_EQ(target.ddr_channels, 4);
+    for (const int64_t width : {256, 512, 768, 1024}) {
+        builder::Program p("rows");
+        const auto x = p.buffer("x", Level::ddr, int64_t{4} << 20, 512);
+        const auto y = p.buffer("y", Level::l2, 4 * 256 * width, 512);
+        for (int64_t lane = 0; lane < 4; ++lane) {
+            const auto type = builder::tensor(ElemType::u8, {256, width});
+            p.transfer(
+                "", p.region("", y, lane * 256 * width, type),
+                p.region("", x, lane << 20, builder::tensor(ElemType::u8, {256, width}).strides({4096, 1})));
+        }
+        const auto module = std::make_shared<const Module>(std::move(p).build());
+        const Estimate of = estimate(bind(module, {}, target.limits), target, {});
+        EXPECT_NEAR(of.cycles / simulated(module, platform), 1, 0.3) << width;
+    }
 }
 
 }  // namespace
