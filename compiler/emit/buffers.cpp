@@ -29,7 +29,7 @@ Buffers::Buffers(builder::Program& program, const Plan& plan, const Target& targ
     if (plan.held_bytes > 0) held = make_buffer(program, "held", Level::l2, plan.held_bytes);
     for (size_t e = 0; e < target.engines.size(); ++e) {
         staging.push_back(
-            make_buffer(program, fmt::format("staging_{}", e), Level::l2, 2 * plan.arena_bytes));
+            make_buffer(program, fmt::format("staging_{}", e), Level::l2, 2 * plan.staging_bytes));
         l1.push_back(program.l1_buffer(fmt::format("l1_{}", e), static_cast<int64_t>(e),
                                        static_cast<int64_t>(2 * plan.arena_bytes), tile_align));
     }

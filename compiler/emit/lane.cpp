@@ -204,10 +204,29 @@ Tile Lane::in_l2(size_t operand, const Expr& slot, int64_t part, Staged& staged,
         return kept;
     }
     if (const auto found = staged.find(identity); found != staged.end()) return found->second;
+    if (tiling_.chunked(op_, operand)) {
+        stage_chunk(operand, slot, part, staged, t);
+        return staged.at(identity);
+    }
     Tile there = tiles_.staged(operand, slot, part, t);
     fetch(operand, there, tiles_.at_home(operand, t));
     staged.emplace(identity, there);
     return there;
+}
+
+void Lane::stage_chunk(size_t operand, const Expr& slot, int64_t part, Staged& staged, const Expr& t) {
+    const int64_t number = part / tiling_.chunk, first = number * tiling_.chunk;
+    const int64_t behind = std::min(first + tiling_.chunk, tiles_.parts(operand));
+    Expr begin(0);
+    at_parts(first, tiling_.chunk, [&] {
+        fetch(operand, tiles_.staged(operand, slot, number, t), tiles_.at_home(operand, t));
+        begin = tiles_.home_offset(operand, t);
+    });
+    for (int64_t of = first; of < behind; ++of) {
+        at_part(of, [&] {
+            staged.emplace(tiles_.identity(operand, of), tiles_.staged_part(operand, slot, of, begin));
+        });
+    }
 }
 
 void Lane::keep(size_t operand, const Tile& tile, const Expr& slot, const Expr& t) {
@@ -219,13 +238,6 @@ void Lane::keep(size_t operand, const Tile& tile, const Expr& slot, const Expr& 
     const Tile staged = tiles_.staged(operand, slot, 0, t);
     move(staged, tile, true);
     move(home, staged, false);
-}
-
-int Lane::sum_axis() const {
-    for (size_t a = 0; a < op_.axes.size(); ++a) {
-        if (op_.axes[a].walk == Walk::sum) return static_cast<int>(a);
-    }
-    return -1;
 }
 
 void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const Expr& slot) {

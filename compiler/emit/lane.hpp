@@ -45,7 +45,7 @@ class Lane {
     const std::vector<int64_t> place;   ///< among its neighbours, along each axis
     std::vector<builder::Task> issued;  ///< in the present loop
 
-    void place_operands(int64_t base) { tiles_.place_operands(base); }
+    void place_operands(uint32_t half_of_l1) { tiles_.place_operands(half_of_l1); }
     int64_t set_position(const std::vector<Run>& runs) { return tiles_.set_position(runs); }
 
     /// What all iterations share: the constants of it, or the rest.
@@ -90,23 +90,28 @@ class Lane {
               const builder::Expr& t = builder::Expr(0));
     Tile in_l2(size_t operand, const builder::Expr& slot, int64_t part, Staged& staged,
                const builder::Expr& t);
+    /// Brings the parts that come from DDR with this one.
+    void stage_chunk(size_t operand, const builder::Expr& slot, int64_t part, Staged& staged,
+                     const builder::Expr& t);
 
     void keep(size_t operand, const Tile& tile, const builder::Expr& slot, const builder::Expr& t);
 
     /// Calls visit with the tiles set to a part of the sum.
     template <class Visit>
     void at_part(int64_t number, const Visit& visit) {
-        const auto axis = static_cast<size_t>(sum_axis());
+        at_parts(number, 1, visit);
+    }
+    template <class Visit>
+    void at_parts(int64_t number, int64_t count, const Visit& visit) {
+        const auto axis = static_cast<size_t>(tiling_.cut_axis(op_));
         const Run whole = tiles_.run(axis);
         const int64_t tile = tiling_.tile[axis];
-        tiles_.set_run(axis, {number, 1, std::min(tile, op_.axes[axis].extent - number * tile)});
+        tiles_.set_run(axis, {number, 1, std::min(count * tile, op_.axes[axis].extent - number * tile)});
         visit();
         tiles_.set_run(axis, whole);
     }
 
     // ---- one iteration
-
-    int sum_axis() const;
 
     /// Part `number` of a cut sum: continues in the accumulator.
     void add_part(const TileNode& anchor, int64_t number, const builder::Expr& t, const builder::Expr& slot);

@@ -72,7 +72,7 @@ class StageEmitter {
         out_.throttle.reserve(hoisted_tasks(true));
         Lane::Staged staged;
         for (const std::unique_ptr<Lane>& lane : lanes_) {
-            lane->place_operands(static_cast<int64_t>(turn * out_.plan.arena_bytes));
+            lane->place_operands(turn);
             lane->set_position(*runs_of(lane->place, work_.front()));
             lane->load_hoisted(true, staged);
         }

@@ -45,20 +45,17 @@ Expr bytes(const Expr& elements, ElemType elem) { return elements * Expr(bit_wid
 
 // ---- places
 
-void Tiles::place_operands(int64_t base) {
+void Tiles::place_operands(uint32_t half) {
     offsets_.assign(op_.operands.size(), 0);
-    int64_t next = base;
+    int64_t next = half * static_cast<int64_t>(out_.plan.arena_bytes);
     for (size_t i = 0; i < op_.operands.size(); ++i) {
         if (tiling_.place[i] != i || !moved(i)) continue;
         offsets_[i] = next;
         next += slot_size(i) * tiling_.slots(op_, i);
     }
     accumulator_ = next;
-    staged_offsets_ = offsets_;
-    const auto with_gaps = [](const Dims& strides) { return strides.rank > 0; };
-    if (std::none_of(tiling_.staged.begin(), tiling_.staged.end(), with_gaps)) return;
     staged_offsets_ = staged_offsets(out_.graph, op_, tiling_, planned_.homes);
-    for (int64_t& offset : staged_offsets_) offset += base;
+    for (int64_t& offset : staged_offsets_) offset += half * static_cast<int64_t>(out_.plan.staging_bytes);
 }
 
 int64_t Tiles::slot_size(size_t i) const {
@@ -363,18 +360,36 @@ Tile Tiles::in_l1(size_t operand, const Expr& slot, int64_t part) const {
 }
 
 Tile Tiles::staged(size_t operand, const Expr& slot, int64_t part, const Expr& t) const {
-    const builder::Buffer& buffer = out_.buffers.staging[engine_];
     const builder::TensorType packed = type(operand, box(operand).shape, false);
     const Dims& strides = tiling_.staged[operand];
-    const size_t at = tiling_.place[operand];
-    const auto size = static_cast<int64_t>(staged_bytes(out_.graph, op_, tiling_, at));
-    const Slots slots{staged_offsets_[at], size};
-    if (strides.rank == 0) return in_slot(operand, buffer, slots, slot, part, packed, Expr(0));
-    return in_slot(operand, buffer, slots, slot, part, packed.strides(exprs(strides)),
-                   home_offset(operand, t));
+    if (strides.rank == 0)
+        return in_slot(operand, out_.buffers.staging[engine_], staging_slots(operand), slot, part, packed,
+                       Expr(0));
+    return in_slot(operand, out_.buffers.staging[engine_], staging_slots(operand), slot, part,
+                   packed.strides(exprs(strides)), home_offset(operand, t));
 }
 
-/// Of a tile at home, from the last place at which transfers are cut.
+Tile Tiles::staged_part(size_t operand, const Expr& slot, int64_t part, const Expr& begin) const {
+    const int axis = tiling_.cut_axis(op_);
+    const Dims& strides = tiling_.staged[operand];
+    const Box tile = box(operand);
+    int64_t before = 0;  // elements of the parts that come with it
+    for (size_t d = 0; d < tile.shape.rank; ++d) {
+        const Window& window = op_.operands[operand].windows[d];
+        if (window.axis == axis)
+            before +=
+                part % tiling_.chunk * tiling_.tile[static_cast<size_t>(axis)] * window.step * strides[d];
+    }
+    return in_slot(operand, out_.buffers.staging[engine_], staging_slots(operand), slot, part / tiling_.chunk,
+                   type(operand, tile.shape, false).strides(exprs(strides)),
+                   begin + Expr(before * bit_width(value(operand).elem) / 8));
+}
+
+Tiles::Slots Tiles::staging_slots(size_t operand) const {
+    const size_t at = tiling_.place[operand];
+    return {staged_offsets_[at], static_cast<int64_t>(staged_bytes(out_.graph, op_, tiling_, at))};
+}
+
 Expr Tiles::home_offset(size_t operand, const Expr& t) const {
     const View& view = out_.plan.memory.views[op_.operands[operand].value];
     const Box tile = box(operand);

@@ -31,8 +31,8 @@ class Tiles {
           inference_(inference),
           engine_(engine) {}
 
-    /// Takes this part of the arenas for the stage.
-    void place_operands(int64_t base);
+    /// Takes this half of L1 and of staging for the stage, and what is behind it.
+    void place_operands(uint32_t half);
     /// Sets the tiles along every axis: one, or those of a run, counted by the loop variable. Result: iterations.
     int64_t set_position(const std::vector<Run>& runs);
     /// Moves along one axis alone.
@@ -65,6 +65,11 @@ class Tiles {
     /// In L1, or in the staging part of L2; `part` of a cut sum.
     Tile in_l1(size_t operand, const builder::Expr& slot, int64_t part) const;
     Tile staged(size_t operand, const builder::Expr& slot, int64_t part, const builder::Expr& t) const;
+    /// A part of a sum that comes from DDR with others: `begin` is where all of them begin in their slot.
+    Tile staged_part(size_t operand, const builder::Expr& slot, int64_t part,
+                     const builder::Expr& begin) const;
+    /// Of a tile at home, from the last place at which transfers are cut.
+    builder::Expr home_offset(size_t operand, const builder::Expr& t) const;
     /// A small constant, read where it stands in L2.
     Tile in_table_of(size_t operand, ElemType elem, const builder::Expr& t) const;
     /// What a cut sum of output `y` continues in.
@@ -103,10 +108,10 @@ class Tiles {
         int64_t first, size;
     };
     Slots slots_in_l1(size_t operand) const;
+    Slots staging_slots(size_t operand) const;
     /// `shift`: where the tile begins in its slot.
     Tile in_slot(size_t operand, const builder::Buffer& buffer, const Slots& slots, const builder::Expr& slot,
                  int64_t part, const builder::TensorType& type_of, const builder::Expr& shift) const;
-    builder::Expr home_offset(size_t operand, const builder::Expr& t) const;
     Tile sum_tile(size_t y, const builder::TensorType& type, const builder::Expr& slot) const;
 
     Emission& out_;

@@ -55,8 +55,14 @@ class Evaluation {
         if (std::max(tiling_.array, tiling_.vector) > most) return false;
         find_kept();
         tiling_.staged.assign(op().operands.size(), {});
+        tiling_.chunk = 1;
+        if (!staging_fits(request_, tiling_)) return false;
         predict();
-        return choose_staging(), true;
+        choose_staging(1);
+        if (gains_by_chunks(request_, tiling_)) {
+            for (const int64_t parts : {2, 4, 8}) choose_staging(parts);
+        }
+        return true;
     }
 
   private:
@@ -152,16 +158,7 @@ class Evaluation {
 
     // ---- what stays in L2
 
-    /// How often each byte of an input comes from its home.
-    double times_read(size_t i) const {
-        double times = 1;
-        for (size_t a = 0; a < op().axes.size(); ++a) {
-            const bool once = tiling_.hoisted[i] && op().axes[a].walk == Walk::loop;
-            if (!once && op().axes[a].walk != Walk::sum && !follows_axis(op(), i, a))
-                times *= double(tiling_.rounds(op(), a));
-        }
-        return times;
-    }
+    double times_read(size_t i) const { return compiler::times_read(op(), tiling_, i); }
     uint64_t whole_bytes(size_t i) const { return packed_bytes(value(i).elem, value(i).elements()); }
 
     /// Parts of a constant that each iteration of a stage reads anew, as L1 has no room for all of them.
@@ -198,9 +195,10 @@ class Evaluation {
     }
 
     /// What comes in fewer pieces from and to DDR has gaps in L2, and is read from there in more.
-    void choose_staging() {
+    void choose_staging(int64_t chunk) {
         Tiling trial = tiling_;
-        trial.staged = staged_strides(request_, tiling_);
+        trial.chunk = chunk;
+        trial.staged = staged_strides(request_, trial);
         if (trial.staged == tiling_.staged) return;
         std::swap(tiling_, trial);
         predict();
@@ -307,6 +305,7 @@ class Evaluation {
         of.alike = false;
         return of;
     }
+    int64_t chunk_of(size_t i) const { return tiling_.chunked(op(), i) ? tiling_.chunk : 1; }
     /// Bytes between its rows.
     int64_t staged_stride(size_t i) const {
         const Dims tile = tile_shape(request_.graph, op(), i, tiling_.tile);
@@ -346,13 +345,14 @@ class Evaluation {
         const Target& target = request_.target;
         const Mover& mover = target.system;
         const bool output = op().operands[i].place == Place::output;
-        const double parts = double(tiling_.parts(op(), i)), size = double(bytes(i));
+        const double parts = std::ceil(double(tiling_.parts(op(), i)) / double(chunk_of(i)));
+        const double size = double(tile_bytes(request_.graph, op(), i, tiling_.tile_on_the_way(op(), i)));
         const double share = tiling_.keep[i] == Keep::no      ? 1
                              : tiling_.keep[i] == Keep::stage ? 1 / double(iterations_)
                                                               : 1 / times_read(i);
         const double times = (tiling_.hoisted[i] ? double(stages_) : double(iterations_ * stages_)) * parts *
                              distinct(i) * share;
-        const Runs runs = at_home_.runs(i);
+        const Runs runs = at_home_.on_the_way(i);
         const double unit = mover.unit_cycles(runs), link = mover.link_cycles(runs);
         const double pins = at_home_.pin_cycles(i);
         of.system_link += times * link;

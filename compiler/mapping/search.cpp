@@ -72,7 +72,9 @@ class Search {
         if (request_.more) {
             add_deeper();
             add_alone();
-            if (request_.smaller != nullptr) add_of_smaller();
+            // what is fixed for this device need not fit to another one
+            const bool fixed = request_.wish != nullptr && request_.wish->fixes_tiles();
+            if (request_.smaller != nullptr && !fixed) add_of_smaller();
         }
         return std::move(best_);
     }
@@ -365,6 +367,7 @@ class Search {
             TilingRequest request{request_.graph, request_.op, smaller, request_.homes, request_.strides};
             request.arena_bytes =
                 std::min(request_.arena_bytes, smaller.l1_bytes / 2 / tile_align * tile_align);
+            request.staging_bytes = std::min(request_.staging_bytes, request.arena_bytes);
             request.spare_bytes = smaller.l2_bytes < request_.target.l2_bytes ? 0 : request_.spare_bytes;
             request.first = request_.first;
             request.wish = request_.wish;
@@ -401,6 +404,13 @@ class Search {
                             "tiles that are fixed for it. Fix: give smaller tiles or fewer in flight.",
                             request_.op.name, request_.op.source.type, least_, 2 * request_.arena_bytes));
         }
+        if (least_ <= 2 * request_.arena_bytes)
+            throw UserError(
+                fmt::format("{} ({}): SRAM memory exceeded: its smallest tiles fit L1, but not the {} bytes "
+                            "of L2 in which "
+                            "they stand on their way from DRAM. Fix: choose a device with a larger L2 "
+                            "(--set l2.size_bytes=N) or fewer engines, or make the operation smaller.",
+                            request_.op.name, request_.op.source.type, 2 * request_.staging_bytes));
         throw UserError(fmt::format(
             "{} ({}): SRAM memory exceeded: {} bytes required, {} bytes available for its smallest tiles. "
             "Fix: choose a "

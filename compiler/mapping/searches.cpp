@@ -71,7 +71,8 @@ std::string content_of(const TilingRequest& request) {
         content.add(of.inputs), content.add(of.outputs);
     }
     content.add(request.op.anchor);
-    content.add(request.arena_bytes), content.add(request.spare_bytes), content.add(request.first);
+    content.add(request.arena_bytes), content.add(request.staging_bytes), content.add(request.spare_bytes),
+        content.add(request.first);
     content.add(request.keep), content.add(request.more);
     return content.take();
 }

@@ -7,9 +7,9 @@
 
 namespace kpu::compiler {
 
-Runs TileRuns::runs(size_t operand) const {
+Runs TileRuns::runs(size_t operand, const std::vector<int64_t>& size) const {
     const Dims& strides = request_.strides[operand];
-    const Dims tile = tile_of(operand);
+    const Dims tile = tile_shape(request_.graph, request_.op, operand, size);
     const bool packed = value(operand).constant() && !tiling_.follows(request_.op, operand, Walk::loop);
     int64_t run = 1, stride = 0;
     for (size_t d = tile.rank; d-- > 0;) {
@@ -21,7 +21,7 @@ Runs TileRuns::runs(size_t operand) const {
         }
     }
     const double count = double(tile.product()) / double(run);
-    const auto bytes = double(tile_bytes(request_.graph, request_.op, operand, tiling_.tile));
+    const auto bytes = double(tile_bytes(request_.graph, request_.op, operand, size));
     return {count, bytes / count, stride * bit_width(value(operand).elem) / 8,
             apart_at_home(request_, tiling_, operand),
             !tiling_.staged.empty() && tiling_.staged[operand].rank > 0};
@@ -29,7 +29,7 @@ Runs TileRuns::runs(size_t operand) const {
 
 double TileRuns::pin_cycles(size_t operand) const {
     const Target& target = request_.target;
-    const Runs of = runs(operand);
+    const Runs of = on_the_way(operand);
     const double moved = of.all() * burst_share(operand, of) * target.same_group(of);
     const double pages = target.closed_pages(of);
     return moved / target.ddr_bytes_per_cycle / channel_share(operand, of) + pages;
@@ -45,7 +45,8 @@ double TileRuns::burst_share(size_t operand, const Runs& of) const {
         const Window& window = request_.op.operands[operand].windows[d];
         if (window.axis < 0 || window.slides()) break;
         const auto axis = static_cast<size_t>(window.axis);
-        const int64_t extent = request_.op.axes[axis].extent, size = tiling_.tile[axis];
+        const int64_t extent = request_.op.axes[axis].extent,
+                      size = tiling_.tile_on_the_way(request_.op, operand)[axis];
         const double full = double(extent / size), rest = of.bytes * double(extent % size) / double(size);
         Runs last = of;
         last.bytes = rest;

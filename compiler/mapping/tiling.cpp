@@ -71,6 +71,16 @@ uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
     return packed_bytes(graph.value(op.operands[operand].value).elem, elements);
 }
 
+double times_read(const TileOp& op, const Tiling& tiling, size_t operand) {
+    double times = 1;
+    for (size_t a = 0; a < op.axes.size(); ++a) {
+        const bool once = tiling.hoisted[operand] && op.axes[a].walk == Walk::loop;
+        if (!once && op.axes[a].walk != Walk::sum && !follows_axis(op, operand, a))
+            times *= double(tiling.rounds(op, a));
+    }
+    return times;
+}
+
 uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand) {
     const graph::Value& value = graph.value(op.operands[operand].value);
     if (tiling.keep[operand] == Keep::whole) return align_up(packed_bytes(value.elem, value.elements()));
@@ -143,7 +153,10 @@ int64_t Tiling::tasks(const TileOp& op, const std::vector<Home>& homes) const {
     for (size_t i = 0; i < op.operands.size(); ++i) {
         const bool moved = op.operands[i].place == Place::output ||
                            (op.operands[i].place == Place::input && !hoisted[i] && is_moved(homes[i]));
-        if (moved) tasks += parts(op, i) * (homes[i] == Home::ddr && keep[i] != Keep::stage ? 2 : 1);
+        if (!moved) continue;
+        tasks += parts(op, i);
+        if (homes[i] == Home::ddr && keep[i] != Keep::stage)
+            tasks += chunked(op, i) ? (parts(op, i) + chunk - 1) / chunk : parts(op, i);
     }
     return tasks;
 }
@@ -166,11 +179,21 @@ int64_t Tiling::slots(const TileOp& op, size_t operand) const {
     return parts_in_flight(op, operand) * (hoisted[operand] ? 1 : depth);
 }
 
-bool Tiling::cuts_sum(const TileOp& op) const {
+int Tiling::cut_axis(const TileOp& op) const {
     for (size_t a = 0; a < tile.size(); ++a) {
-        if (op.axes[a].walk == Walk::sum && tiles(op, a) > 1) return true;
+        if (op.axes[a].walk == Walk::sum && tiles(op, a) > 1) return static_cast<int>(a);
     }
-    return false;
+    return -1;
+}
+
+bool Tiling::cuts_sum(const TileOp& op) const { return cut_axis(op) >= 0; }
+
+std::vector<int64_t> Tiling::tile_on_the_way(const TileOp& op, size_t operand) const {
+    std::vector<int64_t> result = tile;
+    if (!chunked(op, operand)) return result;
+    const auto axis = static_cast<size_t>(cut_axis(op));
+    result[axis] = std::min(chunk * tile[axis], op.axes[axis].extent);
+    return result;
 }
 
 uint32_t Tiling::prefetch_distance(const TileOp& op) const {

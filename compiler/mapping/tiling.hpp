@@ -60,6 +60,8 @@ struct Tiling {
     uint64_t kept_bytes = 0;     ///< in L2
     /// By operand: strides (elements) of its tiles in L2 between DDR and L1; no dimensions: they stand there packed.
     std::vector<Dims> staged;
+    int64_t chunk =
+        1;  ///< parts of a cut sum that come from DDR at once: rows that are long enough to lie in all channels
     uint64_t l1_bytes() const { return hoisted_bytes + static_cast<uint64_t>(depth) * slot_bytes; }
 
     double cycles = 0;  ///< predicted for the whole operation
@@ -77,7 +79,8 @@ struct Tiling {
     int64_t rounds(const TileOp& op, size_t axis) const {
         return (tiles(op, axis) + split[axis] - 1) / split[axis];
     }
-    /// The sum is cut: parts of it continue in an accumulator.
+    /// The axis of the sum that is cut: parts of it continue in an accumulator. -1: none is.
+    int cut_axis(const TileOp& op) const;
     bool cuts_sum(const TileOp& op) const;
     /// Whether an operand's tile differs from tile to tile along an axis of this kind.
     bool follows(const TileOp& op, size_t operand, Walk walk) const;
@@ -85,6 +88,12 @@ struct Tiling {
     int64_t tasks(const TileOp& op, const std::vector<Home>& homes) const;
     /// Parts of the sum that an operand consists of.
     int64_t parts(const TileOp& op, size_t operand) const;
+    /// Whether several of these parts come from DDR at once.
+    bool chunked(const TileOp& op, size_t operand) const {
+        return chunk > 1 && staged[operand].rank > 0 && !hoisted[operand] && parts(op, operand) > 1;
+    }
+    /// What comes from DDR at once, as a tile: indices for each axis.
+    std::vector<int64_t> tile_on_the_way(const TileOp& op, size_t operand) const;
     /// Parts of an operand that have places of their own in one iteration, and places in all.
     int64_t parts_in_flight(const TileOp& op, size_t operand) const;
     int64_t slots(const TileOp& op, size_t operand) const;
@@ -104,6 +113,7 @@ struct TilingRequest {
     const std::vector<Home>& homes;    ///< by operand
     const std::vector<Dims>& strides;  ///< by operand: elements, where it stands at home
     uint64_t arena_bytes = 0;          ///< of L1: half of it, so that the next operation's constants can come
+    uint64_t staging_bytes = 0;        ///< half of an engine's staging in L2
     uint64_t spare_bytes = 0;          ///< of L2, for what is kept there
     bool first = false;                ///< of the program: nothing is computed while its constants come
     const MappingWish* wish = nullptr;          ///< what the user fixes
@@ -131,6 +141,9 @@ bool touches(const graph::Graph& graph, const TileOp& op, size_t axis, int64_t s
 /// Whether an operand's tiles can be left in L2 one by one: they do not overlap, and no two iterations of a loop leave the
 /// same one.
 bool leaves_tiles(const TileOp& op, const Tiling& tiling, size_t operand);
+
+/// How often each byte of an input comes from its home.
+double times_read(const TileOp& op, const Tiling& tiling, size_t operand);
 
 /// Of L2, for what Tiling::keep says of an operand.
 uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);

@@ -22,9 +22,9 @@ struct MappingWish {
     bool fixes_tiles() const { return !tile.empty() || !engines.empty() || in_flight; }
 };
 
-/// The part of the device that works: its first engines, and so many bytes of the L1 of each.
+/// The part of the device that works: its first engines, and so many bytes of staging in L2 for each.
 struct DeviceWish {
-    std::optional<int64_t> engines, l1_bytes;
+    std::optional<int64_t> engines, staging_bytes;
 };
 
 /// All that is wished of the operation `name`: a longer pattern beats a shorter one, field by field.

@@ -72,19 +72,14 @@ class Compilation {
     /// Of a device that its own shape keeps from using what it has.
     void tell(const Division& division, const compiler::Plan& plan) const {
         const size_t works = division.target.engines.size(), all = target_.engines.size();
-        const uint64_t l1 = division.target.l1_bytes;
-        if (works < all || l1 < target_.l1_bytes) {
-            const std::string used =
-                l1 == target_.l1_bytes
-                    ? fmt::format("{} of {} engines work", works, all)
-                    : fmt::format("{} of {} engines work, with {} of the {} bytes of an L1", works, all, l1,
-                                  target_.l1_bytes);
+        if (works < all) {
             notes_.info(
                 {origin_, 0, 0},
-                fmt::format("{}: staging for all of the device would leave {} of the {} bytes of L2 for "
-                            "tensors. Fix: give the device more L2, or less L1.",
-                            used, division.left_to_tensors, target_.l2_bytes));
-        } else if (2 * plan.arena_bytes * works > target_.l2_bytes / 2 && crowds_out(plan, target_)) {
+                fmt::format(
+                    "{} of {} engines work: staging for all of them would leave {} of the {} bytes of "
+                    "L2 for tensors. Fix: give the device more L2, or less L1.",
+                    works, all, division.left_to_tensors, target_.l2_bytes));
+        } else if (2 * plan.staging_bytes * works > target_.l2_bytes / 2 && crowds_out(plan, target_)) {
             notes_.info({origin_, 0, 0}, fmt::format("{}. Fix: give the device more L2, or less L1.",
                                                      division_text(plan, target_)));
         }

@@ -28,42 +28,62 @@ CrowdedOut crowded_out(const compiler::Plan& plan, const compiler::Target& targe
     return sum;
 }
 
-/// A part of the device: its first engines, and so much of their L1.
+/// What inputs of operations move from DRAM beyond once.
+uint64_t read_again(const compiler::Plan& plan) {
+    double bytes = 0;
+    for (const compiler::PlannedOp& op : plan.ops) {
+        for (size_t i = 0; i < op.op.operands.size(); ++i) {
+            const compiler::TileOperand& operand = op.op.operands[i];
+            if (operand.place != compiler::Place::input || op.homes[i] != compiler::Home::ddr) continue;
+            if (op.tiling.keep[i] != compiler::Keep::no) continue;
+            const graph::Value& value = plan.graph->value(operand.value);
+            bytes += (compiler::times_read(op.op, op.tiling, i) - 1) *
+                     static_cast<double>(packed_bytes(value.elem, value.elements()));
+        }
+    }
+    return static_cast<uint64_t>(bytes);
+}
+
+/// A part of the device: its first engines, and so much staging for each.
 struct Part {
     size_t engines = 1;
-    uint64_t l1_bytes = 1;
+    uint64_t staging_bytes = 1;
 };
 
 class Divisions {
   public:
     Divisions(const graph::Graph& graph, const compiler::Target& target, const compiler::Guide& guide)
-        : graph_(graph), target_(target), guide_(guide), all_{target.engines.size(), target.l1_bytes} {}
+        : graph_(graph), target_(target), guide_(guide), all_{target.engines.size(), target.staging_bytes} {}
 
     Division best() {
         best_.emplace(of(wished()));
         if (best_->is_part) best_->left_to_tensors = compiler::room_of_tensors(best_->cut.graph, target_).l2;
         if (!guide_.wishes.empty() || best_->is_part) return *std::move(best_);
-        const CrowdedOut out = crowded_out(program_of(*best_).plan, target_);
-        if (out.bytes == 0) return *std::move(best_);
+        const compiler::Plan& whole = program_of(*best_).plan;
+        const CrowdedOut out = crowded_out(whole, target_);
+        const double moved = static_cast<double>(out.traffic + read_again(whole));
         cycles_ = cycles_of(*best_);
         left_ = compiler::room_of_tensors(best_->cut.graph, target_).l2;
+        // what DRAM has to do with those bytes is the most that less staging can gain
+        const bool matters = moved >= least_gain * cycles_ * target_.ddr_bytes_per_cycle;
+        if (matters) shrink_staging(all_.engines);
+        if (out.bytes == 0) return *std::move(best_);
         size_t engines = all_.engines;
         for (const size_t fewer : fewer_than(all_.engines))
-            if (consider({fewer, all_.l1_bytes})) engines = fewer;
-        // what DRAM has to do with those tensors is the most that a smaller L1 can gain
-        if (static_cast<double>(out.traffic) < least_gain * cycles_ * target_.ddr_bytes_per_cycle)
-            return *std::move(best_);
-        for (const uint64_t parts : {2, 4}) consider({all_.engines, part_of_l1(parts)});
-        if (engines < all_.engines)
-            for (const uint64_t parts : {2, 4}) consider({engines, part_of_l1(parts)});
+            if (consider({fewer, all_.staging_bytes})) engines = fewer;
+        if (matters && engines < all_.engines) shrink_staging(engines);
         return *std::move(best_);
     }
 
   private:
     static constexpr double least_gain = 0.03;  ///< of the cycles, to make more plans for it
 
-    uint64_t part_of_l1(uint64_t parts) const {
-        return all_.l1_bytes / parts / compiler::tile_align * compiler::tile_align;
+    /// As long as it gains.
+    void shrink_staging(size_t engines) {
+        for (const uint64_t parts : {2, 4, 8}) {
+            const uint64_t staging = all_.staging_bytes / parts / compiler::tile_align * compiler::tile_align;
+            if (!consider({engines, staging})) return;
+        }
     }
 
     /// All of the device, or what the mapping file says.
@@ -78,7 +98,7 @@ class Divisions {
             return static_cast<uint64_t>(*of);
         };
         return {checked("engines", wish.engines, all_.engines),
-                checked("l1_bytes", wish.l1_bytes, all_.l1_bytes)};
+                checked("staging_bytes", wish.staging_bytes, all_.staging_bytes)};
     }
 
     Division of(const Part& part) const {
@@ -93,8 +113,8 @@ class Divisions {
         compiler::Guide guide = guide_;
         smaller.engines.erase(smaller.engines.begin() + static_cast<std::ptrdiff_t>(part.engines),
                               smaller.engines.end());
-        smaller.l1_bytes = part.l1_bytes;
-        const bool is_part = part.engines < all_.engines || part.l1_bytes < all_.l1_bytes;
+        smaller.staging_bytes = part.staging_bytes;
+        const bool is_part = part.engines < all_.engines || part.staging_bytes < all_.staging_bytes;
         if (is_part) {
             guide.searches = std::make_shared<compiler::Searches>();
             if (guide.smaller) guide.smaller = std::make_shared<const compiler::SmallerDevices>(smaller);
@@ -109,7 +129,7 @@ class Divisions {
     /// Whether it is the best so far.
     bool consider(const Part& part) {
         try {
-            if (part.l1_bytes < all_.l1_bytes) {
+            if (part.staging_bytes < all_.staging_bytes) {
                 Division trial = uncut(part);
                 if (cycles_of(trial) >= cycles_) return false;
             }
@@ -120,7 +140,7 @@ class Divisions {
             smaller.left_to_tensors = left_;
             best_.emplace(std::move(smaller));
             return true;
-        } catch (const UserError&) {  // an operation does not fit into a part of L1
+        } catch (const UserError&) {  // an operation does not fit into this much staging
             return false;
         }
     }
@@ -166,7 +186,7 @@ bool crowds_out(const compiler::Plan& plan, const compiler::Target& target) {
 
 std::string division_text(const compiler::Plan& plan, const compiler::Target& target) {
     const CrowdedOut out = crowded_out(plan, target);
-    const uint64_t staging = 2 * plan.arena_bytes * target.engines.size();
+    const uint64_t staging = 2 * plan.staging_bytes * target.engines.size();
     std::string text = fmt::format(
         "L2, {} bytes: {} of staging for {} engine{}, {} of constants that units read, {} of tensors",
         target.l2_bytes, staging, target.engines.size(), target.engines.size() == 1 ? "" : "s",

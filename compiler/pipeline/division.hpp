@@ -1,20 +1,21 @@
 #pragma once
-// How L2 is divided between staging and tensors: each engine that works has staging in L2, as large as what it uses of its L1.
-// Where that drives tensors to DRAM, fewer engines, or tiles of a smaller L1, may be faster.
+// How L2 is divided between staging and tensors: each engine that works has staging in L2, at most as large as its L1.
+// Where that drives tensors to DRAM, or inputs are read more than once, less staging or fewer engines may be faster.
 #include "compiler/pipeline/best_strips.hpp"
 
 namespace kpu::pipeline {
 
 struct Division {
-    compiler::Target target;       ///< the device, with the engines that work and what they use of L1
+    compiler::Target target;       ///< the device, with the engines that work and their staging
     compiler::Guide guide;         ///< with what was searched for it
     InBestStrips cut;              ///< the graph, and its program if one was made
     bool is_part = false;          ///< not all of the device is used
     uint64_t left_to_tensors = 0;  ///< bytes of L2 that all of it would leave, if it is not
 };
 
-/// All engines and their whole L1; where tensors that L2 could hold live in DRAM, and their traffic matters, also fewer engines
-/// (each count below eight, halves above) and halves and quarters of L1: those whose program takes the least by the estimate.
+/// All engines, with staging as large as their L1; where tensors live in DRAM that L2 could hold, or inputs come from there more
+/// than once, and that traffic matters, also halves, quarters and eighths of the staging and fewer engines (each count below
+/// eight, halves above): those whose program takes the least by the estimate.
 /// A mapping that is wished is one for the whole device, unless it names a part. Throws UserError for one that the device does not
 /// have.
 Division best_division(const graph::Graph& graph, const compiler::Target& target,

@@ -49,17 +49,17 @@ class Reader {
     compiler::DeviceWish device_wish(const json& fields) const {
         if (!fields.is_object())
             fail(fmt::format("`{}` has no {{...}}", device_name),
-                 "write {\"engines\": 2, \"l1_bytes\": 65536}");
+                 "write {\"engines\": 2, \"staging_bytes\": 65536}");
         compiler::DeviceWish result;
         for (const auto& [field, value] : fields.items()) {
             const std::string where = fmt::format("`{}` of `{}`", field, device_name);
             if (field == "engines")
                 result.engines = integer(where, value);
-            else if (field == "l1_bytes")
-                result.l1_bytes = integer(where, value);
+            else if (field == "staging_bytes")
+                result.staging_bytes = integer(where, value);
             else
                 fail(fmt::format("`{}` has a field `{}`, which is unknown", device_name, field),
-                     "fields are engines, l1_bytes");
+                     "fields are engines, staging_bytes");
         }
         return result;
     }
@@ -154,7 +154,7 @@ void write_mapping(const compiler::Lowered& lowered, const Division& division, c
     json document = json::object();
     if (division.is_part)
         document[device_name] = {{"engines", division.target.engines.size()},
-                                 {"l1_bytes", division.target.l1_bytes}};
+                                 {"staging_bytes", division.target.staging_bytes}};
     for (const compiler::PlannedOp& op : lowered.plan.ops) {  // each strip has tiles of its own
         document[op.op.name] = op.strips > 0 ? json{{"strips", op.strips}} : mapping_of(lowered, op);
     }

@@ -1,6 +1,6 @@
 #pragma once
 // Mappings in a file: JSON, {"OPERATION": {"tile": {"h": 8}, "engines": {"h": 2}, "in_flight": 3, "output": "L2", "fuse":
-// false}}; each field may be left out. "__device": {"engines": 2, "l1_bytes": 65536} is the part of the device that works, where it
+// false}}; each field may be left out. "__device": {"engines": 2, "staging_bytes": 65536} is the part of the device that works, where it
 // is not all of it.
 #include <string>
 

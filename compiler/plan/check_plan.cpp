@@ -115,9 +115,9 @@ class Check {
         if (!evaluated(plan_, target_, number, again) || again.place != op.tiling.place ||
             again.l1_bytes() != op.tiling.l1_bytes())
             wrong("`{}`: its tiles take other bytes of L1 than its plan says", op.op.name);
-        const uint64_t half = plan_.arena_bytes;
+        const uint64_t half = plan_.staging_bytes;
         const auto staged = static_cast<uint64_t>(staged_offsets(graph_, op.op, op.tiling, op.homes).back());
-        if (staged > (op.tiling.l1_bytes() > half ? 2 * half : half))
+        if (staged > (op.tiling.l1_bytes() > plan_.arena_bytes ? 2 * half : half))
             wrong("`{}`: its tiles take {} bytes of staging in L2, {} are there", op.op.name, staged, half);
     }
 
@@ -184,7 +184,7 @@ class Check {
     // ---- memories
 
     void check_l2() {
-        const uint64_t staging = 2 * plan_.arena_bytes * target_.engines.size();
+        const uint64_t staging = 2 * plan_.staging_bytes * target_.engines.size();
         const uint64_t all = staging + align_up(plan_.table.bytes) + align_up(plan_.resident_bytes) +
                              align_up(plan_.held_bytes);
         if (all > target_.l2_bytes)

@@ -32,7 +32,7 @@ void hold(const graph::Graph& graph, PlannedOp& op, uint64_t room, uint64_t& nex
 
 /// Of L2, beside what one inference has there.
 uint64_t room_in_l2(const Plan& plan, const Target& target) {
-    const uint64_t staging = 2 * plan.arena_bytes * target.engines.size();
+    const uint64_t staging = 2 * plan.staging_bytes * target.engines.size();
     const uint64_t taken = staging + align_up(plan.table.bytes) + align_up(plan.resident_bytes);
     return taken < target.l2_bytes ? target.l2_bytes - taken : 0;
 }

@@ -91,14 +91,16 @@ class Layout {
         }
     }
 
-    /// L2 holds the table, as much staging room as there is L1, and tensors in what is left.
+    /// L2 holds the table, staging for each engine, and tensors in what is left.
     uint64_t divide_l2() {
-        const uint64_t staging = target_.l1_bytes * target_.engines.size();
+        const uint64_t staging = target_.staging_bytes * target_.engines.size();
         const uint64_t table = align_up(plan_.table.bytes);
         const bool narrow = target_.l2_bytes <= staging + table;
-        uint64_t own = target_.l1_bytes - kernel_bytes();
-        if (narrow) own = std::min(own, (target_.l2_bytes - table) / target_.engines.size());
-        plan_.arena_bytes = own / 2 / tile_align * tile_align;
+        const uint64_t of_l1 = target_.l1_bytes - kernel_bytes();
+        const uint64_t of_l2 =
+            narrow ? (target_.l2_bytes - table) / target_.engines.size() : target_.staging_bytes;
+        plan_.arena_bytes = of_l1 / 2 / tile_align * tile_align;
+        plan_.staging_bytes = std::min(of_l1, of_l2) / 2 / tile_align * tile_align;
         return narrow ? 0 : target_.l2_bytes - staging - table;
     }
 

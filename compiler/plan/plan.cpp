@@ -18,7 +18,14 @@ class Request {
     Request(const Plan& plan, const Target& target, size_t number, const TileOp& op,
             const std::vector<Home>& homes, bool first)
         : strides_(strides_at_home(*plan.graph, plan.memory, op)),
-          request{*plan.graph, op, target, homes, strides_, plan.arena_bytes, plan.memory.spare[number].bytes,
+          request{*plan.graph,
+                  op,
+                  target,
+                  homes,
+                  strides_,
+                  plan.arena_bytes,
+                  plan.staging_bytes,
+                  plan.memory.spare[number].bytes,
                   first} {}
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;

@@ -67,7 +67,8 @@ struct Plan {
     MemoryPlan memory;
     Table table;
     std::map<graph::ValueId, BlockCut> shared;  ///< of MemoryPlan::shared
-    uint64_t arena_bytes = 0;                   ///< half of an L1: stages take turns; staging in L2 is alike
+    uint64_t arena_bytes = 0;                   ///< half of an L1: stages take turns
+    uint64_t staging_bytes = 0;                 ///< the same half of an engine's staging in L2
     uint64_t resident_bytes = 0;  ///< of L2: tensors between operations, and what operations keep there
     uint64_t held_bytes = 0;      ///< of L2: weights that stay
 };

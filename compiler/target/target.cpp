@@ -88,6 +88,7 @@ Target::Target(const platforms::Platform& of) : limits(platforms::limits_of(of))
         engines.push_back(engine);
         l1_bytes = std::min<uint64_t>(l1_bytes, engine.l1().size_bytes());
     }
+    staging_bytes = l1_bytes;
     l2_bytes = limits.l2_bytes;
     ddr_bytes = limits.ddr_bytes;
     const proto::Engine& engine = engines.at(0);

@@ -64,6 +64,8 @@ struct Target {
     platforms::Platform platform;
     std::vector<proto::Engine> engines;
     uint64_t l1_bytes = 0;  ///< of the smallest engine
+    uint64_t staging_bytes =
+        0;  ///< of L2, for what is on its way between DDR and the L1 of an engine: at most as large as that
     uint64_t l2_bytes = 0, ddr_bytes = 0;
     Mover dma, store, system;        ///< of an engine, L2 to L1 and back; of all, DDR to L2 and back
     double ddr_bytes_per_cycle = 0;  ///< of a core cycle, at DRAM's pins, refreshes taken off

@@ -71,7 +71,7 @@ TEST(Division, AMappingNamesAPart) {
     const Division part = best_division(maker.graph(), target, guide);
     EXPECT_TRUE(part.is_part);
     EXPECT_EQ(part.target.engines.size(), 2u);
-    EXPECT_EQ(part.target.l1_bytes, 131072u);
+    EXPECT_EQ(part.target.staging_bytes, 131072u);
     guide.wishes = compiler::MappingWishes({}, {5, std::nullopt});
     EXPECT_THAT([&] { best_division(maker.graph(), target, guide); },
                 testing::ThrowsMessage<UserError>(testing::HasSubstr(
