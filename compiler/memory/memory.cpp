@@ -65,19 +65,20 @@ class Views {
   public:
     explicit Views(const Graph& graph)
         : graph_(graph), producers_(graph::producers(graph)), views_(graph.values.size()) {
-        for (const graph::Port& port : graph.inputs) fixed_.push_back(port.value);
-        for (const graph::Port& port : graph.outputs) fixed_.push_back(port.value);
-        std::sort(fixed_.begin(), fixed_.end());
+        for (const graph::Port& port : graph.inputs) inputs_.insert(port.value);
+        for (const graph::Port& port : graph.outputs) outputs_.insert(port.value);
         for (const Node& node : graph.nodes) {
             if (is(node, "concat")) find_sinks(node);
         }
     }
 
-    /// Whether a concatenation's input can be written where the concatenation has it.
-    bool sunk(const Node& concat, size_t input) const {
+    /// Whether a concatenation's input stands where the concatenation has it, or can be written there.
+    bool sunk(const Node& concat, size_t input) {
         const auto found = sinks_.find(concat.inputs[input]);
-        return found != sinks_.end() && found->second.into == concat.outputs[0] &&
-               found->second.input == input;
+        if (found != sinks_.end())
+            return found->second.into == concat.outputs[0] && found->second.input == input;
+        const auto whole = updated_.find(concat.outputs[0]);
+        return whole != updated_.end() && slice_of(concat.inputs[input]) == whole->second;
     }
 
     const View& view(ValueId value) {
@@ -96,7 +97,7 @@ class Views {
 
     bool made(ValueId value) const {
         const int32_t producer = producers_[value];
-        if (producer < 0 || std::binary_search(fixed_.begin(), fixed_.end(), value)) return false;
+        if (producer < 0 || is_fixed(value)) return false;
         const Node& node = graph_.nodes[static_cast<size_t>(producer)];
         return is(node, "concat") || !renames(graph_, node);
     }
@@ -104,7 +105,7 @@ class Views {
     /// What a reshape shows, if it can be made in the place that is meant for the result.
     std::optional<ValueId> behind(ValueId value) const {
         const int32_t producer = producers_[value];
-        if (producer < 0 || std::binary_search(fixed_.begin(), fixed_.end(), value)) return std::nullopt;
+        if (producer < 0 || is_fixed(value)) return std::nullopt;
         const Node& node = graph_.nodes[static_cast<size_t>(producer)];
         if (!is(node, "reshape")) return std::nullopt;
         const ValueId x = node.inputs[0];
@@ -113,13 +114,57 @@ class Views {
         return open && cuts_dimensions(from, to) ? std::optional(x) : std::nullopt;
     }
 
+    bool is_fixed(ValueId value) const { return inputs_.count(value) > 0 || outputs_.count(value) > 0; }
+
+    // ---- caches: what the host gives, with something behind it or in it, goes back to the host in the same bytes
+
+    /// The value that a slice shows a part of.
+    std::optional<ValueId> slice_of(ValueId value) const {
+        const int32_t producer = producers_[value];
+        if (producer < 0) return std::nullopt;
+        const Node& node = graph_.nodes[static_cast<size_t>(producer)];
+        return is(node, "slice") ? std::optional(node.inputs[0]) : std::nullopt;
+    }
+
+    /// An input that becomes the result when something is written into it: everybody reads what stays, at its place.
+    std::optional<ValueId> updated_by(const Node& concat, size_t axis) const {
+        const Dims whole = shape_of(graph_.value(concat.outputs[0]));
+        std::optional<ValueId> updated;
+        std::set<ValueId> parts;
+        int64_t at = 0;
+        for (const ValueId part : concat.inputs) {
+            const Dims shape = shape_of(graph_.value(part));
+            if (const std::optional<ValueId> x = slice_of(part); x && inputs_.count(*x) > 0) {
+                const Node& slice = graph_.nodes[static_cast<size_t>(producers_[part])];
+                const SliceRange range = slice_ranges(shape_of(graph_.value(*x)), slice.attrs)[axis];
+                const bool there =
+                    range.first == at && range.step == 1 && shape_of(graph_.value(*x)) == whole;
+                if (!there || (updated && *updated != *x) || outputs_.count(*x) > 0) return std::nullopt;
+                updated = x;
+                parts.insert(part);
+            }
+            at += shape[axis];
+        }
+        for (const Node& node : graph_.nodes) {
+            const bool reads = updated && std::count(node.inputs.begin(), node.inputs.end(), *updated) > 0;
+            if (reads && parts.count(node.outputs[0]) == 0) return std::nullopt;
+        }
+        return updated;
+    }
+
     void find_sinks(const Node& concat) {
         const size_t axis = axis_of(shape_of(graph_.value(concat.outputs[0])), concat.attrs);
+        const bool output = outputs_.count(concat.outputs[0]) > 0;
+        if (const std::optional<ValueId> x = output ? updated_by(concat, axis) : std::nullopt) {
+            updated_[concat.outputs[0]] = *x;
+            sinks_[*x] = {concat.outputs[0], concat.inputs.size(), 0, axis};
+        }
         int64_t offset = 0;
         for (size_t i = 0; i < concat.inputs.size(); ++i) {
             const ValueId value = concat.inputs[i];
             const std::optional<ValueId> x = behind(value);
-            if (((made(value) && shown_.count(value) == 0) || x) && sinks_.count(value) == 0) {
+            const bool given = output && inputs_.count(value) > 0 && outputs_.count(value) == 0;
+            if (((made(value) && shown_.count(value) == 0) || x || given) && sinks_.count(value) == 0) {
                 sinks_[value] = {concat.outputs[0], i, offset, axis};
                 if (x) shown_.emplace(*x, value);
             }
@@ -186,7 +231,8 @@ class Views {
 
     const Graph& graph_;
     std::vector<int32_t> producers_;
-    std::vector<ValueId> fixed_;  ///< inputs and outputs of the graph, sorted
+    std::set<ValueId> inputs_, outputs_;  ///< of the graph
+    std::map<ValueId, ValueId> updated_;  ///< by concatenation: the input that it becomes
     std::map<ValueId, Sink> sinks_;
     std::map<ValueId, ValueId> shown_;  ///< of what is made where a reshape's result is: that result
     std::vector<std::optional<View>> views_;
