@@ -52,7 +52,9 @@ bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     if (!is(node, "gather")) return false;
     const graph::Value x = graph.value(node.inputs[0]), index = graph.value(node.inputs[1]),
                        y = graph.value(node.outputs[0]);
-    if (!x.constant() || has_quant(index) ||
+    const auto is_table = [&](const graph::Port& port) { return port.value == node.inputs[0]; };
+    const bool given = std::any_of(graph.inputs.begin(), graph.inputs.end(), is_table);
+    if (!(x.constant() || given) || has_quant(index) ||
         !graph::is_supported({}, "gather_rows", {x.elem, index.elem}, {y.elem}))
         return false;
     const size_t axis = from_front(node.attrs.integer("axis", 0), x.shape.rank);
@@ -66,8 +68,9 @@ bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     const int64_t parts = parts_of_row(x.elem, width, room);
     if (parts == 0) return false;
     const Dims shape = graph::dims({rows * parts, width / parts});
-    const ValueId table =
-        x.shape == shape ? node.inputs[0] : rewriter.add_constant(x.name, x.elem, shape, x.data, x.quant);
+    const ValueId table = x.shape == shape ? node.inputs[0]
+                          : given          ? reshaped(rewriter, node, node.inputs[0], shape_list(shape))
+                                           : rewriter.add_constant(x.name, x.elem, shape, x.data, x.quant);
     ValueId places = node.inputs[1];
     if (parts > 1)
         places = places_of_parts(rewriter, node, reshaped(rewriter, node, places, {count, 1}), parts);

@@ -132,9 +132,10 @@ TEST(FitTiles, TransposedConvolutionsBecomeEven) {
 
 TEST(FitTiles, RowsOfLargeTablesAreCopied) {
     const auto looked_up = [](const std::vector<int64_t>& table, int64_t axis,
-                              const std::vector<int64_t>& places) {
+                              const std::vector<int64_t>& places, bool given = false) {
         Builder b{3};
-        const ValueId x = random_constant(b.graph, b.random, table);
+        const ValueId x = given ? b.graph.add_input("table", ElemType::f32, graph::dims(table))
+                                : random_constant(b.graph, b.random, table);
         std::vector<double> numbers;
         const int64_t rows = table[static_cast<size_t>(axis)];
         for (int64_t i = 0; i < graph::dims(places).product(); ++i)
@@ -142,17 +143,20 @@ TEST(FitTiles, RowsOfLargeTablesAreCopied) {
         const ValueId index = b.graph.add_constant("index", ElemType::i32, graph::dims(places),
                                                    graph::make_numbers(ElemType::i32, numbers));
         output(b.graph, b.node("gather", {x, index}, attributes({integer("axis", axis)})));
-        const auto before = outputs_of(b.graph, {});
+        const auto inputs = random_inputs(b.graph, b.random);
+        const auto before = outputs_of(b.graph, inputs);
         Options with_l1 = options();
         with_l1.l1_bytes = little;
         fit_tiles(b.graph, with_l1);
         graph::check(b.graph);
-        EXPECT_EQ(difference(before, outputs_of(b.graph, {})), 0);
+        EXPECT_EQ(difference(before, outputs_of(b.graph, inputs)), 0);
         return opcodes_of(b.graph);
     };
     const std::string copied = "reshape gather_rows reshape";
     EXPECT_EQ(looked_up({5000, 64}, 0, {2, 3}), copied);
+    EXPECT_EQ(looked_up({5000, 64}, 0, {2, 3}, true), copied);  // the host gives the table
     EXPECT_EQ(looked_up({5000, 3, 7}, 0, {4}), copied);
+    EXPECT_EQ(looked_up({5000, 3, 7}, 0, {4}, true), "reshape " + copied);
     EXPECT_EQ(looked_up({1, 5000, 8}, 1, {4}), copied);
     EXPECT_EQ(looked_up({9001, 1}, 0, {50}), copied);
     EXPECT_EQ(looked_up({9001, 1}, 0, {9000}), copied);  // a column of it exceeds L1
