@@ -181,6 +181,11 @@ class Rewriter {
             to_.value(made).quant = from_.value(old).quant;
             (is_float_value(old) ? forms_[old].reals[elem] : forms_[old].plain) = made;
         }
+        if (node.spec().name != "dequantize") return;
+        const ValueId old = node.outputs[0], given = forms_[node.inputs[0]].plain;
+        if (given != absent && to_.value(given).elem == ElemType::i8 &&
+            equal(to_.value(given).quant, plan_.quants[old]))
+            forms_[old].steps = given;  // readers of steps need no floats
     }
 
     void quantize(size_t n) {

@@ -222,6 +222,11 @@ class Stripper {
         }
         to_.graph.nodes.push_back(std::move(made));
         grow();
+        // what the host gives in steps: a cache of a language model
+        const BoundQuant quant =
+            is_named(node, "dequantize") ? from_.value(node.inputs[0]).quant : BoundQuant{};
+        if (quant.kind == proto::Quant::PER_TENSOR && from_.value(node.inputs[0]).elem == ElemType::i8)
+            note(map_[node.outputs[0]], Steps::exact, quant);
     }
 
     const Graph& from_;

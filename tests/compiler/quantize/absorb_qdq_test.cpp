@@ -265,6 +265,40 @@ TEST(AbsorbQdq, AResultWithoutStepsLeavesTheAccumulators) {
     for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 0.02);
 }
 
+/// A cache of a language model: keys that the host has in steps, and a query that is rounded to others.
+TEST(AbsorbQdq, WhatTheHostGivesInStepsIsMultipliedAsItIs) {
+    Network net(5);
+    const ValueId query = net.input("query", {3, 16});
+    const auto floats = [&](ValueId steps) {
+        return net.graph.add_node("dequantize", {steps}, {},
+                                  {{"DQ", "DequantizeLinear"}, "dq", ElemType::f32, {}});
+    };
+    const auto rounded = [&](ValueId x, double scale) {
+        return floats(net.graph.add_node("quantize", {x}, {},
+                                         {{"Q", "QuantizeLinear"}, "q", ElemType::i8, per_tensor(scale, 2)}));
+    };
+    const ValueId keys = net.graph.add_input("keys", ElemType::i8, graph::dims({40, 16}));
+    net.graph.value(keys).quant = per_tensor(0.03, -5);
+    const ValueId across = net.op("transpose", {floats(keys)}, {graph::ints("perm", {1, 0})});
+    net.output(rounded(
+        net.op("gemm", {rounded(query, 0.02), across}, {graph::type("accum_type", ElemType::f32)}), 0.1));
+    const QuantizeResult result = absorb_qdq(net.graph, {});
+    graph::check(result.graph);
+    EXPECT_FALSE(has_floats(result.graph));
+    std::vector<double> steps;
+    for (int i = 0; i < 40 * 16; ++i) steps.push_back(i * 37 % 256 - 128);
+    const std::vector<Data> arrays = {
+        graph::make_numbers(ElemType::f32, testing::random_numbers(1, 3 * 16, 2)),
+        graph::make_numbers(ElemType::i8, steps)};
+    const auto engine = values::make_fast_backend();
+    const auto numbers = [&](const Graph& of) {
+        const Data made = graph::run_on_host(of, *engine, arrays).at(0);
+        return graph::numbers({"y", ElemType::f32, graph::dims({3, 40}), {}, made, {}});
+    };
+    const std::vector<double> wanted = numbers(net.graph), got = numbers(result.graph);
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 0.1001);
+}
+
 TEST(AbsorbQdq, DevicesWithoutInt8RunFloats) {
     const Network net = network(3);
     const Graph qdq = QdqWriter(net.graph, ElemType::u8).write();

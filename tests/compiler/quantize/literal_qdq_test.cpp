@@ -2,6 +2,7 @@
 // nowhere else. Products are left out: their sums are requantized by one factor, not by way of f32.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "compiler/quantize/absorb_qdq.hpp"
@@ -24,6 +25,10 @@ class RandomModel {
   public:
     explicit RandomModel(uint64_t seed) : random_(seed), net_(seed) {
         for (const char* name : {"a", "b"}) pool_.push_back(net_.input(name, {1, 4, 4, 3}));
+        // one that the host gives in steps
+        const ValueId given = net_.graph.add_input("c", ElemType::i8, graph::dims({1, 4, 4, 3}));
+        net_.graph.value(given).quant = per_tensor(scales[below(5)], zeros[below(3)]);
+        pool_.push_back(in_floats(given));
     }
 
     Graph make() {
@@ -39,14 +44,15 @@ class RandomModel {
 
     /// Few scales, so that some are equal, twice or half of each other.
     ValueId converted(ValueId x) {
-        static constexpr double scales[] = {0.02F, 0.04F, 0.0171F, 0.1F, 1};
         const ElemType elem = below(2) == 0 ? ElemType::i8 : ElemType::u8;
-        const int64_t zeros[] = {0, 3, -117};
         const BoundQuant quant =
             per_tensor(scales[below(5)], zeros[below(3)] + (elem == ElemType::u8 ? 128 : 0));
         const ValueId q =
             net_.graph.add_node("quantize", {x}, {}, {{"Q", "QuantizeLinear"}, "q", elem, quant});
-        return net_.graph.add_node("dequantize", {q}, {},
+        return in_floats(q);
+    }
+    ValueId in_floats(ValueId steps) {
+        return net_.graph.add_node("dequantize", {steps}, {},
                                    {{"DQ", "DequantizeLinear"}, "dq", ElemType::f32, {}});
     }
 
@@ -152,6 +158,9 @@ class RandomModel {
         return node.outputs;
     }
 
+    static constexpr double scales[] = {0.02F, 0.04F, 0.0171F, 0.1F, 1};
+    static constexpr int64_t zeros[] = {0, 3, -117};
+
     SplitMix64 random_;
     Network net_;
     std::vector<ValueId> pool_;
@@ -161,6 +170,9 @@ std::vector<graph::Data> results(const Graph& graph, uint64_t seed) {
     std::vector<graph::Data> arrays;
     for (uint64_t i = 0; i < 2; ++i)
         arrays.push_back(graph::make_numbers(ElemType::f32, testing::random_numbers(seed + i, 48, 4)));
+    std::vector<double> steps = testing::random_numbers(seed + 2, 48, 128);
+    for (double& step : steps) step = std::floor(step);
+    arrays.push_back(graph::make_numbers(ElemType::i8, steps));
     const auto engine = values::make_fast_backend();
     return graph::run_on_host(graph, *engine, arrays);
 }
