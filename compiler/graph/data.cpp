@@ -83,6 +83,22 @@ std::vector<int> inverse(const std::vector<int>& perm) {
     return result;
 }
 
+Data slice(const Data& data, uint64_t element_size, const Dims& shape, size_t dim, int64_t first,
+           int64_t last) {
+    uint64_t outer = 1, inner = element_size;
+    for (size_t d = 0; d < shape.rank; ++d) {
+        if (d < dim) outer *= static_cast<uint64_t>(shape[d]);
+        if (d > dim) inner *= static_cast<uint64_t>(shape[d]);
+    }
+    const uint64_t row = static_cast<uint64_t>(shape[dim]) * inner,
+                   part = static_cast<uint64_t>(last - first) * inner;
+    NewData result = new_data(outer * part);
+    for (uint64_t o = 0; o < outer; ++o)
+        std::memcpy(result.bytes + o * part, data.bytes + o * row + static_cast<uint64_t>(first) * inner,
+                    part);
+    return result.data;
+}
+
 Data broadcast_to(const Data& data, uint64_t element_size, const Dims& shape, const Dims& target) {
     Dims strides;
     strides.rank = target.rank;

@@ -38,11 +38,19 @@ BoundQuant broadcast_quant(BoundQuant quant, const Dims& from, const Dims& to) {
     return quant;
 }
 
-Operand prepare(const Graph& graph, const Node& node, size_t i, const Data& data, const Dims& result) {
+/// The shape in which an opcode reads an operand.
+Dims read_shape(const Graph& graph, const Node& node, size_t i) {
+    const Dims& own = graph.value(node.inputs[i]).shape;
+    if (node.spec().op_class == OpcodeClass::elementwise) return graph.value(node.outputs.at(0)).shape;
+    const bool factor = node.spec().op_class == OpcodeClass::gemm && i == 1;
+    return factor ? repeated_factor(graph.value(node.inputs[0]).shape, own) : own;
+}
+
+Operand prepare(const Graph& graph, const Node& node, size_t i, const Data& data) {
     const Value& value = graph.value(node.inputs[i]);
     const uint64_t size = element_bytes(value.elem);
-    const bool repeats = node.spec().op_class == OpcodeClass::elementwise && !(value.shape == result);
-    if (!repeats) return {aligned(data, size), with_rank(value.shape), value.quant};
+    const Dims result = read_shape(graph, node, i);
+    if (value.shape == result) return {aligned(data, size), with_rank(value.shape), value.quant};
     return {broadcast_to(data, size, value.shape, result), with_rank(result),
             broadcast_quant(value.quant, value.shape, result)};
 }
@@ -102,10 +110,8 @@ void execute_kernel(const kernels::Operation& operation, const std::vector<value
 
 std::vector<Data> execute_node(const Graph& graph, const Node& node, const std::vector<Data>& operands,
                                values::ComputeBackend& backend) {
-    const Dims& result = graph.value(node.outputs.at(0)).shape;
     std::vector<Operand> inputs;
-    for (size_t i = 0; i < operands.size(); ++i)
-        inputs.push_back(prepare(graph, node, i, operands[i], result));
+    for (size_t i = 0; i < operands.size(); ++i) inputs.push_back(prepare(graph, node, i, operands[i]));
     std::vector<values::Tensor> in, out;
     for (size_t i = 0; i < inputs.size(); ++i)
         in.push_back(tensor_of(graph.value(node.inputs[i]).elem, inputs[i]));

@@ -38,8 +38,20 @@ bool broadcast(const Dims& a, const Dims& b, Dims& result) {
     return true;
 }
 
+Dims repeated_factor(const Dims& a, Dims b) {
+    for (size_t d = 0; a.rank == b.rank && d + 2 < b.rank; ++d) {
+        if (b[d] == 1) b[d] = a[d];
+    }
+    return b;
+}
+
 std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& operands,
                         const BoundAttrs& attrs) {
+    if (spec.op_class == OpcodeClass::gemm && operands.size() >= 2) {
+        std::vector<TypedShape> whole = operands;
+        whole[1].shape = repeated_factor(whole[0].shape, whole[1].shape);
+        return infer_shapes(spec, whole, attrs);
+    }
     if (spec.op_class != OpcodeClass::elementwise || operands.size() < 2)
         return infer_shapes(spec, operands, attrs);
     std::vector<TypedShape> whole = operands;

@@ -3,7 +3,8 @@
 //
 // The operations are the opcodes of isa/opcodes.hpp and the kernels of compiler/kernels on whole tensors, so shapes come from infer_shapes(), values
 // from kpu::values (execute.hpp runs a graph), and nothing is defined twice. Two things differ from tasks of a
-// program: the operands of elementwise nodes broadcast as NumPy's do, and tensors may have rank 0.
+// program: the operands of elementwise nodes broadcast as NumPy's do, and so do the batches of a product's second
+// factor; and tensors may have rank 0.
 //
 // A front end makes a Graph, passes rewrite it (each is checked by executing it before and after), lowering
 // turns its groups into tiled tasks.
@@ -158,9 +159,11 @@ BoundAttr word(std::string name, std::string value);
 BoundAttr type(std::string name, ElemType value);
 BoundAttrs attributes(std::vector<BoundAttr> list);
 
-/// Shapes of the outputs of a node. Elementwise operands broadcast.
+/// Shapes of the outputs of a node. Elementwise operands broadcast, and the second factor of a product along batches.
 std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& operands,
                         const BoundAttrs& attrs);
+/// Shape of the second factor of a product with its matrices as often as the first one has batches.
+Dims repeated_factor(const Dims& a, Dims b);
 /// NumPy's broadcast of two shapes; false when they do not fit.
 bool broadcast(const Dims& a, const Dims& b, Dims& result);
 Dims dims(const std::vector<int64_t>& sizes);

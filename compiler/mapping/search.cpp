@@ -83,7 +83,8 @@ class Search {
     bool searched() {
         for (size_t a = 0; a < tiling_.tile.size(); ++a) {
             const Axis& axis = request_.op.axes[a];
-            tiling_.tile[a] = fixed_.tile[a] != 0 ? fixed_.tile[a] : axis.extent;
+            tiling_.tile[a] = fixed_.tile[a] != 0 ? fixed_.tile[a] : axis.single ? 1 : axis.extent;
+            if (axis.single) continue;
             if (fixed_.tile[a] != 0) {
                 if (!touches(a, fixed_.tile[a])) refuse_padding(a);
             } else if (axis.walk == Walk::sum) {
@@ -155,7 +156,7 @@ class Search {
     std::vector<int64_t> next_sizes(size_t a, int64_t size) const {
         constexpr std::ptrdiff_t far = 2;
         const Axis& axis = request_.op.axes[a];
-        if (axis.whole || fixed_.tile[a] != 0) return {};
+        if (axis.whole || axis.single || fixed_.tile[a] != 0) return {};
         const std::vector<int64_t> sizes = axis.walk == Walk::sum ? halves_of(axis) : sizes_of(axis);
         const auto smaller = std::find_if(sizes.begin(), sizes.end(), [&](int64_t of) { return of < size; });
         std::vector<int64_t> result;

@@ -27,7 +27,8 @@ class Content {
     }
     void add(const Window& of) { add(of.axis), add(of.step), add(of.extent), add(of.before); }
     void add(const Axis& of) {
-        add(of.name), add(of.extent), add(of.walk), add(of.whole), add(of.quantum), add(of.independent);
+        add(of.name), add(of.extent), add(of.walk), add(of.whole), add(of.single), add(of.quantum),
+            add(of.independent);
         add(of.least_last);
     }
     void add(const BoundAttr& of) {

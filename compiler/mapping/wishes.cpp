@@ -56,6 +56,8 @@ class Fixing {
                    fmt::format("give 1 to {}", of.extent));
         if (of.whole && size != of.extent)
             refuse(fmt::format("`{}` cannot be cut here", name), fmt::format("give {}", of.extent));
+        if (of.single && size != 1)
+            refuse(fmt::format("tiles along `{}` have one index here", name), "give 1");
         return size;
     }
 

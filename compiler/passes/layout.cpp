@@ -71,34 +71,6 @@ bool transpose_weights(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// Dimensions of a reshape's operand, and those of its result that are the same elements. Half open.
-struct Run {
-    size_t from = 0, from_end = 0, to = 0, to_end = 0;
-};
-
-/// The shortest runs of dimensions that keep their elements to themselves.
-std::vector<Run> runs_of(const Dims& from, const Dims& to) {
-    std::vector<Run> runs;
-    size_t i = 0, j = 0;
-    while (i < from.rank && j < to.rank) {
-        Run run{i, i + 1, j, j + 1};
-        int64_t a = from[i++], b = to[j++];
-        while (a != b && (a < b ? i < from.rank : j < to.rank)) {
-            if (a < b)
-                a *= from[i++];
-            else
-                b *= to[j++];
-        }
-        run.from_end = i;
-        run.to_end = j;
-        runs.push_back(run);
-    }
-    if (runs.empty()) return runs;
-    runs.back().from_end = from.rank;
-    runs.back().to_end = to.rank;
-    return runs;
-}
-
 /// The dimension of `x` with which a run begins; nothing: its dimensions do not follow each other there.
 std::optional<size_t> begin_of(const Run& run, const std::vector<int>& perm, const Dims& x) {
     std::optional<size_t> begin, last;

@@ -82,6 +82,28 @@ size_t from_front(int64_t axis, size_t rank) {
     return static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis);
 }
 
+std::vector<Run> runs_of(const Dims& from, const Dims& to) {
+    std::vector<Run> runs;
+    size_t i = 0, j = 0;
+    while (i < from.rank && j < to.rank) {
+        Run run{i, i + 1, j, j + 1};
+        int64_t a = from[i++], b = to[j++];
+        while (a != b && (a < b ? i < from.rank : j < to.rank)) {
+            if (a < b)
+                a *= from[i++];
+            else
+                b *= to[j++];
+        }
+        run.from_end = i;
+        run.to_end = j;
+        runs.push_back(run);
+    }
+    if (runs.empty()) return runs;
+    runs.back().from_end = from.rank;
+    runs.back().to_end = to.rank;
+    return runs;
+}
+
 std::vector<int> perm_of(const Node& node) {
     const std::vector<int64_t> perm = ints_of(node, "perm");
     return {perm.begin(), perm.end()};

@@ -32,6 +32,13 @@ std::vector<int64_t> shape_list(const Dims& shape);
 /// Dimensions that a `axis` or an entry of `axes` names: from the front.
 size_t from_front(int64_t axis, size_t rank);
 
+/// Dimensions of a reshape's operand, and those of its result that are the same elements. Half open.
+struct Run {
+    size_t from = 0, from_end = 0, to = 0, to_end = 0;
+};
+/// The shortest runs of dimensions that keep their elements to themselves.
+std::vector<Run> runs_of(const Dims& from, const Dims& to);
+
 /// perm of a transpose.
 std::vector<int> perm_of(const Node& node);
 /// It moves only dimensions of size 1: a reshape does the same.

@@ -1,5 +1,6 @@
 // Products of matrices that are repeated: several heads of queries that share one of keys are rows of one product.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "compiler/graph/data.hpp"
@@ -88,8 +89,8 @@ Dims matrices(Dims lead, int64_t rows, int64_t columns) {
     return lead;
 }
 
-/// A product with a matrix that is repeated for its neighbours: their rows are rows of one product, and nothing is repeated.
-bool join_rows(Rewriter& rewriter, NodeId id) {
+/// A product with a matrix that is repeated for its neighbours reads it where it stands once.
+bool read_once(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
     if (!is_any(node, {"gemm", "matmul"}) || node.inputs.size() != 2) return false;
@@ -98,23 +99,31 @@ bool join_rows(Rewriter& rewriter, NodeId id) {
     const std::optional<Repeated> of = find_repeated(rewriter, node.inputs[1]);
     if (!of) return false;
     const size_t m = a.shape.rank - 2U;
-    // between the reshapes nothing joins the product's group that differs from row to row, as masks do: with many rows that
-    // costs more than repeating
-    if (2 * a.shape[m] > a.shape[m + 1]) return false;
-    const int64_t rows = a.shape[m] * of->times, depth = a.shape[m + 1], columns = y.shape[m + 1];
+    int64_t rows = a.shape[m];
+    const int64_t depth = a.shape[m + 1], columns = y.shape[m + 1];
+    Dims lead = of->lead, lead_of_a = of->lead;
+    // few rows do not fill an array: those of all neighbours are rows of one matrix
+    if (2 * rows <= depth) {
+        rows *= of->times;
+    } else if (lead.rank + 3 > max_rank) {
+        return false;
+    } else {
+        lead[lead.rank++] = 1;
+        lead_of_a[lead_of_a.rank++] = of->times;
+    }
     const graph::Value once = graph.value(of->once);
-    ValueId b = reshaped(rewriter, of->once,
-                         of->turned ? matrices(of->lead, columns, depth) : matrices(of->lead, depth, columns),
-                         node.source);
+    ValueId b =
+        reshaped(rewriter, of->once,
+                 of->turned ? matrices(lead, columns, depth) : matrices(lead, depth, columns), node.source);
     if (of->turned) {
-        std::vector<int64_t> perm = shape_list(of->lead);
-        for (size_t d = 0; d < perm.size(); ++d) perm[d] = static_cast<int64_t>(d);
-        perm.push_back(of->lead.rank + 1);
-        perm.push_back(of->lead.rank);
+        std::vector<int64_t> perm(lead.rank);
+        std::iota(perm.begin(), perm.end(), 0);
+        perm.push_back(lead.rank + 1);
+        perm.push_back(lead.rank);
         b = rewriter.add("transpose", {b}, graph::attributes({graph::ints("perm", std::move(perm))}),
                          {node.source, once.name, once.elem, once.quant});
     }
-    const ValueId joined = reshaped(rewriter, node.inputs[0], matrices(of->lead, rows, depth), node.source);
+    const ValueId joined = reshaped(rewriter, node.inputs[0], matrices(lead_of_a, rows, depth), node.source);
     const ValueId product =
         rewriter.add(node.spec().name, {joined, b}, node.attrs, {node.source, y.name, y.elem, y.quant});
     graph.nodes.back().absorbed = node.absorbed;
@@ -125,6 +134,6 @@ bool join_rows(Rewriter& rewriter, NodeId id) {
 
 }  // namespace
 
-const std::vector<Rule> product_rules = {join_rows};
+const std::vector<Rule> product_rules = {read_once};
 
 }  // namespace kpu::passes

@@ -2,6 +2,7 @@
 // are computed as [rows, columns], and what is added and activated behind them joins their group. Concatenations of
 // products move behind activations too.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/graph/data.hpp"
 #include "compiler/passes/passes.hpp"
@@ -89,7 +90,28 @@ class Sink {
   private:
     bool fits(const Node& node, ValueId operand) const {
         const graph::Value& value = graph_.value(operand);
-        return value.shape == graph_.value(node.outputs[0]).shape || same_for_rows(value);
+        const Dims& whole = graph_.value(node.outputs[0]).shape;
+        return value.shape == whole || same_for_rows(value) || before_reshape(value, whole);
+    }
+
+    /// The shape of an operand that is broadcast to the result, as it is broadcast to what stands before the reshape: a
+    /// mask for all heads, where these are cut in two dimensions. Nothing where it would change along a joined one.
+    std::optional<Dims> before_reshape(const graph::Value& value, const Dims& whole) const {
+        if (value.shape.rank > whole.rank || has_quant(value)) return std::nullopt;
+        Dims own;  // of the result's rank
+        for (size_t d = value.shape.rank; d < whole.rank; ++d) own[own.rank++] = 1;
+        for (const int64_t size : value.shape) own[own.rank++] = size;
+        Dims result;
+        for (const Run& run : runs_of(rows_, whole)) {
+            bool all = true, none = true;
+            for (size_t d = run.to; d < run.to_end; ++d) {
+                all = all && own[d] == whole[d];
+                none = none && own[d] == 1;
+            }
+            if (!all && !none) return std::nullopt;
+            for (size_t d = run.from; d < run.from_end; ++d) result[result.rank++] = all ? rows_[d] : 1;
+        }
+        return result;
     }
 
     /// The shape in front of a reshape that can move behind this node.
@@ -97,16 +119,14 @@ class Sink {
         const bool elementwise = is_elementwise(node);
         const size_t candidates = elementwise ? node.inputs.size() : 1;
         const Dims& whole = graph_.value(node.outputs[0]).shape;
-        for (size_t i = 0; elementwise && i < node.inputs.size(); ++i) {
-            if (!fits(node, node.inputs[i])) return false;
-        }
         for (size_t i = 0; i < candidates; ++i) {
             const Node* reshape = row_reshape(rewriter_, node.inputs[i]);
             if (reshape == nullptr || !(graph_.value(node.inputs[i]).shape == whole)) continue;
             if (!comes_of_product(rewriter_, reshape->inputs[0])) continue;
             reshape_ = *reshape;
             rows_ = graph_.value(reshape->inputs[0]).shape;
-            return true;
+            const auto fit = [&](ValueId operand) { return fits(node, operand); };
+            return !elementwise || std::all_of(node.inputs.begin(), node.inputs.end(), fit);
         }
         return false;
     }
@@ -115,9 +135,11 @@ class Sink {
     ValueId operand(const Node& node, size_t i) {
         const ValueId id = node.inputs[i];
         const graph::Value value = graph_.value(id);
+        const Dims& y = graph_.value(node.outputs[0]).shape;
         if (!is_elementwise(node) && i > 0) return id;
-        if (value.shape == graph_.value(node.outputs[0]).shape) return with_rows(id, value, node.source);
+        if (value.shape == y) return with_rows(id, value, node.source);
         if (value.shape.rank < 2) return id;  // [C] or a scalar: it repeats along the last dimension
+        if (!same_for_rows(value)) return reshaped(id, value, *before_reshape(value, y), node.source);
         Dims vector;
         vector[vector.rank++] = static_cast<int64_t>(value.elements());
         return rewriter_.add_constant(value.name, value.elem, vector, value.data);
@@ -127,12 +149,16 @@ class Sink {
         const Node* reshape = rewriter_.producer(id);
         if (reshape != nullptr && is(*reshape, "reshape") && graph_.value(reshape->inputs[0]).shape == rows_)
             return reshape->inputs[0];
+        return reshaped(id, value, rows_, source);
+    }
+
+    ValueId reshaped(ValueId id, const graph::Value& value, const Dims& shape, const graph::Source& source) {
         if (value.constant())
-            return rewriter_.add_constant(value.name, value.elem, rows_, value.data, value.quant);
+            return rewriter_.add_constant(value.name, value.elem, shape, value.data, value.quant);
         graph::NodeOptions options{
             {source.name + "/reshape", "Reshape"}, value.name, value.elem, value.quant};
         return rewriter_.add("reshape", {id},
-                             graph::attributes({graph::ints("target_shape", shape_list(rows_))}), options);
+                             graph::attributes({graph::ints("target_shape", shape_list(shape))}), options);
     }
 
     Rewriter& rewriter_;

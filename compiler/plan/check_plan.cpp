@@ -67,7 +67,8 @@ class Check {
         for (size_t a = 0; a < op.op.axes.size(); ++a) {
             const Axis& axis = op.op.axes[a];
             const int64_t size = tiling.tile[a], split = tiling.split[a];
-            if (size < 1 || size > axis.extent || (axis.whole && size != axis.extent)) {
+            if (size < 1 || size > axis.extent || (axis.whole && size != axis.extent) ||
+                (axis.single && size != 1)) {
                 wrong("`{}`: a tile of {} along `{}` of {}", op.op.name, size, axis.name, axis.extent);
                 return;
             }

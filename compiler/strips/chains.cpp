@@ -111,7 +111,7 @@ std::optional<Strand> Steps::of_group(size_t step, ValueId value, size_t dim) co
         }
         const graph::Value& of = graph_.value(operand.value);
         if (follows.size() > 1) return std::nullopt;
-        if (!follows.empty() && (of.constant() || scaled_along(of, follows[0].dim))) return std::nullopt;
+        if (!follows.empty() && scaled_along(of, follows[0].dim)) return std::nullopt;
         if (operand.place == Place::output) {
             if (follows.empty() || follows[0].window.slides()) return std::nullopt;
             strand.outputs[operand.value] = follows[0];

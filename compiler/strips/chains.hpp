@@ -46,6 +46,8 @@ struct Chain {
     std::map<graph::ValueId, bool> leaves;  ///< somebody outside reads it: it is kept whole
     /// By strip: rows of each value that the strip needs, halo included, and rows that are new in it.
     std::map<graph::ValueId, std::vector<Rows>> needed, fresh;
+    /// What each strip reads all of, and is copied to L2 beforehand, with the first step that reads it.
+    std::map<graph::ValueId, size_t> held;
 };
 
 /// What chains are made of.

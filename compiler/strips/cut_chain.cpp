@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/diagnostics.hpp"
+#include "compiler/graph/data.hpp"
 #include "compiler/graph/macs.hpp"
 #include "compiler/tile_op/transposed.hpp"
 
@@ -26,6 +27,11 @@ class Cutter {
         : steps_(steps), chain_(chain), to_(to), groups_(groups) {}
 
     void run() {
+        for (const auto& [id, step] : chain_.held) {
+            Node copy = copy_of(to_, id, source_at(step));
+            held_[id] = copy.outputs[0];
+            append(std::move(copy));
+        }
         for (strip_ = 0; strip_ < static_cast<size_t>(chain_.strips); ++strip_) {
             slices_.clear();
             for (size_t step = chain_.first; step <= chain_.last; ++step) {
@@ -113,7 +119,19 @@ class Cutter {
         const ValueId base = inside(id) ? strips_.at(id) : id;
         const int64_t first = inside(id) ? starts_.at(id) : 0;
         const bool all = wanted.lo == first && wanted.count() == shape(base)[dim];
+        if (!all && to_.value(base).constant()) return slices_[key] = constant_rows(base, dim, wanted);
         return slices_[key] = all ? base : slice(base, dim, wanted.lo - first, wanted.count(), source);
+    }
+
+    /// A constant that has those alone, as a mask of the queries of a strip.
+    ValueId constant_rows(ValueId of, size_t dim, const Rows& wanted) {
+        const graph::Value whole = to_.value(of);
+        Dims part = whole.shape;
+        part[dim] = wanted.count();
+        return to_.add_constant(fmt::format("{}.strip{}", whole.name, strip_), whole.elem, part,
+                                graph::slice(whole.data, graph::element_bytes(whole.elem), whole.shape, dim,
+                                             wanted.lo, wanted.hi),
+                                whole.quant);
     }
 
     /// What was computed of a value joins the rows that the last strip left; what the next one needs is put aside.
@@ -167,6 +185,8 @@ class Cutter {
                     const auto dim = static_cast<size_t>(d);
                     const Rows wanted = rows_of(operand.windows[dim], range, shape(operand.value)[dim]);
                     added.inputs[i] = rows(operand.value, dim, wanted, added.source);
+                } else if (const auto held = held_.find(operand.value); held != held_.end()) {
+                    added.inputs[i] = held->second;
                 }
             }
             for (size_t o = 0; o < tile.outputs.size(); ++o) {
@@ -293,6 +313,7 @@ class Cutter {
     Graph& to_;
     uint32_t& groups_;
     size_t strip_ = 0;
+    std::map<ValueId, ValueId> held_;    ///< their copies
     std::map<ValueId, ValueId> strips_;  ///< of the whole graph's values: what this strip has of them
     std::map<ValueId, int64_t> starts_;  ///< the first row of it
     std::map<ValueId, ValueId> tails_;   ///< rows that the last strip put aside

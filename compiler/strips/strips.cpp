@@ -171,7 +171,8 @@ class Planner {
             const Strand& strand = chain.strands[chain.last - step];
             for (const ValueId id : steps_.read(step)) {
                 const bool inside = chain.dims.count(id) > 0 || strand.inputs.count(id) > 0;
-                if (!inside && planned_.in_ddr(id)) bytes += double(bytes_of(value(id)));
+                if (!inside && planned_.in_ddr(id) && chain.held.count(id) == 0)
+                    bytes += double(bytes_of(value(id)));
             }
         }
         return bytes * double(chain.strips - 1);
@@ -194,11 +195,33 @@ class Planner {
         if (only > 1) return cut(steps_, result, only) ? std::optional(result) : std::nullopt;
         const uint64_t others = beside(chain);
         if (others >= limits_.l2_bytes) return std::nullopt;
-        for (const int64_t strips : numbers) {
-            if (!cut(steps_, result, strips)) return std::nullopt;
-            if (others + peak(result) <= limits_.l2_bytes) return result;
+        const std::map<ValueId, size_t> given = given_whole(chain);
+        uint64_t held = 0;
+        for (const auto& [id, step] : given) held += align_up(bytes_of(value(id)));
+        for (const bool hold : {true, false}) {
+            if (hold && given.empty()) continue;
+            for (const int64_t strips : numbers) {
+                if (!cut(steps_, result, strips)) break;
+                if (others + peak(result) + (hold ? held : 0) > limits_.l2_bytes) continue;
+                if (hold) result.held = given;
+                return result;
+            }
         }
         return std::nullopt;
+    }
+
+    /// What each strip reads all of, and the host gives or gets: it lives in DRAM. With the first step that reads it.
+    std::map<ValueId, size_t> given_whole(const Chain& chain) const {
+        std::map<ValueId, size_t> result;
+        for (size_t step = chain.first; step <= chain.last; ++step) {
+            const Strand& strand = chain.strands[chain.last - step];
+            for (const ValueId id : steps_.read(step)) {
+                if (value(id).constant() || chain.dims.count(id) > 0 || strand.inputs.count(id) > 0) continue;
+                const Storage& storage = planned_.storage(id);
+                if (storage.input || storage.output) result.emplace(id, step);
+            }
+        }
+        return result;
     }
 
     size_t products_of_activations(const Chain& chain) const {

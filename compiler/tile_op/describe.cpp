@@ -134,7 +134,14 @@ class Describer {
         const Dims y = out();
         const size_t m = y.rank - 2u, n = y.rank - 1u;
         Windows &a = result_.inputs[0], &b = result_.inputs[1], &c = result_.outputs[0];
-        for (size_t d = 0; d < m; ++d) a[d] = b[d] = c[d] = follow(add_axis(fmt::format("b{}", d), y[d]));
+        for (size_t d = 0; d < m; ++d) {
+            a[d] = c[d] = follow(add_axis(fmt::format("b{}", d), y[d]));
+            if (in(1)[d] == y[d])
+                b[d] = c[d];
+            else
+                result_.axes.back().single =
+                    true;  // one matrix serves all, and tasks have as many of each factor
+        }
         a[m] = c[m] = follow(add_axis("m", y[m]));
         b[n] = c[n] = follow(add_axis("n", y[n], constant(1) ? Walk::unroll : Walk::loop));
         result_.axes.back().independent = true;

@@ -27,6 +27,7 @@ struct Axis {
     /// long rows of memory.
     bool independent = false;
     int64_t least_last = 1;  ///< indices that the last tile has at least
+    bool single = false;     ///< tiles have one index
 };
 
 enum class Place : uint8_t {

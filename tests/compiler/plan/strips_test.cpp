@@ -137,6 +137,43 @@ TEST(Strips, RowsOfHeadsThatAreApart) {
     }
 }
 
+/// Keys and values of a few heads, each for several heads of queries, with a mask that differs from query to query; `told`:
+/// the host gets keys and values too, so that they live in DRAM.
+void shared_attention(Maker& maker, const Heads& heads, int64_t times, bool told) {
+    const auto product = [&](ValueId a, ValueId b) {
+        return maker.graph().add_node("gemm", {a, b}, attributes({graph::type("accum_type", ElemType::f32)}),
+                                      maker.named("MatMul"));
+    };
+    const int64_t shared = heads.count();
+    const ValueId queries = maker.input({shared, times, heads.rows, heads.width});
+    ValueId keys = maker.unary("relu", maker.input({shared, 1, heads.width, heads.columns}));
+    ValueId values = maker.unary("relu", maker.input({shared, 1, heads.columns, heads.width}));
+    if (told) maker.output(keys), maker.output(values);
+    const ValueId scores = product(queries, keys);
+    const ValueId mask = maker.constant({1, 1, heads.rows, heads.columns}, ElemType::f16);
+    const ValueId masked = maker.binary("add", scores, mask);
+    maker.fuse(2);
+    const ValueId shares =
+        maker.graph().add_node("softmax", {masked}, attributes({integer("axis", 3)}), maker.named("Softmax"));
+    maker.output(product(shares, values));
+}
+
+TEST(Strips, QueriesWithAMaskThatShareKeys) {
+    for (const bool told : {false, true}) {
+        for (const auto& [heads, times] :
+             {std::pair(Heads{{2}, 96, 128, 16}, 3), {Heads{{3}, 64, 100, 8}, 4}}) {
+            Maker maker(ElemType::f16, 4), same(ElemType::f16, 4);
+            shared_attention(maker, heads, times, told);
+            shared_attention(same, heads, times, told);
+            const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small_memories);
+            ASSERT_TRUE(is_cut(cut));
+            const auto scores = static_cast<uint64_t>(times) * heads.scores();
+            EXPECT_GE(uncut.dram_bytes, 4 * scores);
+            EXPECT_LE(2 * cut.dram_bytes, uncut.dram_bytes) << told;
+        }
+    }
+}
+
 TEST(Strips, AreOneOperationOfTheProgram) {
     Maker maker(ElemType::i8, 3);
     six_convolutions(maker);
