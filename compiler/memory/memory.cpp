@@ -63,8 +63,12 @@ bool cuts_dimensions(const Dims& from, const Dims& to) {
 /// Finds the view of every value, making storages as they are needed.
 class Views {
   public:
-    explicit Views(const Graph& graph)
-        : graph_(graph), producers_(graph::producers(graph)), views_(graph.values.size()) {
+    explicit Views(const Graph& graph, const Room& room = {})
+        : graph_(graph),
+          producers_(graph::producers(graph)),
+          users_(graph::users(graph)),
+          room_(room),
+          views_(graph.values.size()) {
         for (const graph::Port& port : graph.inputs) inputs_.insert(port.value);
         for (const graph::Port& port : graph.outputs) outputs_.insert(port.value);
         for (const Node& node : graph.nodes) {
@@ -198,12 +202,65 @@ class Views {
         storage.name = value.name;
         storage.elem = value.elem;
         storage.bytes = std::max<uint64_t>(1, packed_bytes(value.elem, value.elements()));
+        View view{static_cast<uint32_t>(storages_.size()), 0, row_major(shape_of(value))};
+        if (const std::optional<Dims> apart = rows_apart(id)) {
+            view.strides = *apart;
+            storage.bytes += storage.bytes / row_bytes(value) * static_cast<uint64_t>(room_.channel);
+        }
         storages_.push_back(std::move(storage));
-        return {static_cast<uint32_t>(storages_.size() - 1), 0, row_major(shape_of(value))};
+        return view;
     }
 
-    View renamed(const Node& node, ValueId value) {
-        const View from = view(node.inputs[0]);
+    static uint64_t row_bytes(const graph::Value& value) {
+        const Dims shape = shape_of(value);
+        return static_cast<uint64_t>(shape[shape.rank - 1U] * bit_width(value.elem) / 8);
+    }
+
+    /// Strides of a matrix that L2 cannot hold and whose rows would all begin in the same channel of DRAM: parts of them,
+    /// which products read, would lie in few of the channels. Rows begin in one after the other, if every reader can see
+    /// them so.
+    std::optional<Dims> rows_apart(ValueId id) const {
+        const graph::Value& value = graph_.value(id);
+        const Dims shape = shape_of(value);
+        int64_t rows = 1;
+        bool matrix = true;  // no other dimensions: pixels, whose channels are short rows, follow each other
+        for (size_t d = 0; d + 1 < shape.rank; ++d) {
+            matrix = matrix && (shape[d] == 1 || rows == 1);
+            rows *= shape[d];
+        }
+        constexpr int64_t long_row = 2;
+        const bool in_ddr = packed_bytes(value.elem, value.elements()) > room_.l2;
+        const bool alike = in_ddr && room_.channel > 0 && room_.channel < room_.all_channels && rows > 1 &&
+                           matrix && bit_width(value.elem) >= 8 && !is_fixed(id) &&
+                           static_cast<int64_t>(row_bytes(value)) >= long_row * room_.all_channels &&
+                           static_cast<int64_t>(row_bytes(value)) % room_.all_channels == 0;
+        if (!alike) return std::nullopt;
+        Dims strides = row_major(shape);
+        const int64_t length = shape[shape.rank - 1U];
+        for (size_t d = 0; d + 1 < shape.rank; ++d)
+            strides[d] = strides[d] / length * (length + room_.channel * 8 / bit_width(value.elem));
+        return can_be_seen(id, {0, 0, strides}) ? std::optional(strides) : std::nullopt;
+    }
+
+    bool can_be_seen(ValueId id, const View& view) const {
+        for (const NodeId user : users_[id]) {
+            const Node& node = graph_.nodes[user];
+            if (!renames(graph_, node) || is(node, "concat")) continue;
+            const Dims x = shape_of(graph_.value(id));
+            for (const ValueId y : node.outputs) {
+                if (is_fixed(y)) return false;
+                if (is(node, "reshape") && !reshaped(x, view.strides, shape_of(graph_.value(y))))
+                    return false;
+                if (!can_be_seen(y, renamed(node, y, view))) return false;
+            }
+        }
+        return true;
+    }
+
+    View renamed(const Node& node, ValueId value) { return renamed(node, value, view(node.inputs[0])); }
+
+    /// A value as a node that renames bytes shows it of its operand.
+    View renamed(const Node& node, ValueId value, const View& from) const {
         const Dims x = shape_of(graph_.value(node.inputs[0])), y = shape_of(graph_.value(value));
         View result = from;
         if (is(node, "reshape")) {
@@ -231,6 +288,8 @@ class Views {
 
     const Graph& graph_;
     std::vector<int32_t> producers_;
+    std::vector<std::vector<NodeId>> users_;
+    Room room_;
     std::set<ValueId> inputs_, outputs_;  ///< of the graph
     std::map<ValueId, ValueId> updated_;  ///< by concatenation: the input that it becomes
     std::map<ValueId, Sink> sinks_;
@@ -242,7 +301,7 @@ class Views {
 class Planner {
   public:
     Planner(const Graph& graph, GroupList groups, const Room& room, const MappingWishes& wishes)
-        : graph_(graph), wishes_(wishes), views_(graph), room_(room) {
+        : graph_(graph), wishes_(wishes), views_(graph, room), room_(room) {
         plan_.groups = std::move(groups.ranges);
         plan_.internal = std::move(groups.internal);
     }

@@ -35,7 +35,8 @@ class Layout {
         check_types(groups_.ranges);
         describe_groups();
         plan_.table = fill_table(graph_, target_, plan_.ops);
-        return {divide_l2(), target_.ddr_bytes};
+        return {divide_l2(), target_.ddr_bytes, target_.ddr_interleave,
+                target_.ddr_interleave * target_.ddr_channels};
     }
 
     Plan run() {

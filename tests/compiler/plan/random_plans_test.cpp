@@ -16,7 +16,8 @@ using namespace testing;
 
 /// How many plans have what.
 struct Kinds {
-    int strips = 0, held = 0, shared = 0, engines = 0, moved = 0, kept = 0, chunks = 0, little_staging = 0;
+    int strips = 0, held = 0, shared = 0, engines = 0, moved = 0, kept = 0, chunks = 0, little_staging = 0,
+        apart = 0;
 
     void count(const Plan& plan, bool has_moved) {
         const auto any = [&](auto has) { return std::any_of(plan.ops.begin(), plan.ops.end(), has) ? 1 : 0; };
@@ -28,6 +29,14 @@ struct Kinds {
         engines += any([](const PlannedOp& op) { return op.tiling.lanes() > 1; });
         kept += any([](const PlannedOp& op) { return op.tiling.kept_bytes > 0; });
         chunks += any([](const PlannedOp& op) { return op.tiling.chunk > 1; });
+        const auto rows_apart = [](const View& view) {
+            return view.strides.rank == 2 && view.strides[0] > view.strides[1] && view.strides[1] == 1;
+        };
+        for (ValueId id = 0; id < plan.memory.views.size(); ++id) {
+            const graph::Value& value = plan.graph->value(id);
+            if (value.constant() || !rows_apart(plan.memory.views[id]) || value.shape[0] == 1) continue;
+            apart += plan.memory.views[id].strides[0] > value.shape[1] ? 1 : 0;
+        }
         little_staging += plan.staging_bytes < plan.arena_bytes ? 1 : 0;
         moved += has_moved ? 1 : 0;
     }
@@ -72,9 +81,9 @@ class RandomPlan {
 
     void make_network() {
         if (kind_ == Kind::wide) {  // rows that lie in few channels of DRAM when they are cut
-            ValueId x = maker().input({pick(100, 250), 2048});
-            for (int64_t i = pick(1, 2); i > 0; --i)
-                x = steps_.product(x, steps_.weights(maker().graph().value(x).shape[1], pick(4, 8) * 64));
+            ValueId x = maker().input({pick(40, 100), 2048});
+            for (int64_t i = pick(2, 3); i > 0; --i)
+                x = steps_.product(x, steps_.weights(maker().graph().value(x).shape[1], pick(1, 2) * 512));
             return maker().output(x);
         }
         if (kind_ == Kind::recurrent) {
@@ -184,9 +193,10 @@ TEST(RandomPlans, GiveTheValuesOfTheGraph) {
     std::cout << count << " plans; in strips " << kinds.strips << ", held weights " << kinds.held
               << ", shared L2 " << kinds.shared << ", several engines " << kinds.engines << ", moved to DRAM "
               << kinds.moved << ", kept in L2 " << kinds.kept << ", parts of sums together " << kinds.chunks
-              << ", staging smaller than L1 " << kinds.little_staging << "\n";
+              << ", staging smaller than L1 " << kinds.little_staging << ", rows apart " << kinds.apart
+              << "\n";
     for (const int kind : {kinds.strips, kinds.held, kinds.shared, kinds.engines, kinds.moved, kinds.kept,
-                           kinds.chunks, kinds.little_staging})
+                           kinds.chunks, kinds.little_staging, kinds.apart})
         EXPECT_GE(kind, static_cast<int>(count) / 20);
 }
 
