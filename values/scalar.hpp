@@ -7,6 +7,7 @@
 #include "base/diagnostics.hpp"
 #include "base/types.hpp"
 #include "values/convert.hpp"
+#include "values/float8.hpp"
 #include "values/posit.hpp"
 
 namespace kpu::values {
@@ -91,6 +92,9 @@ inline float load_float(ElemType type, const uint8_t* data, int64_t index) {
             return f32_of_bf16(load<uint16_t>(data, index));
         case ElemType::f32:
             return load<float>(data, index);
+        case ElemType::f8e4m3:
+        case ElemType::f8e5m2:
+            return f8_numbers(type)[data[index]];
         default:
             break;
     }
@@ -108,6 +112,10 @@ inline void store_float(ElemType type, uint8_t* data, int64_t index, double valu
             return store(data, index, bf16_of(value));
         case ElemType::f32:
             return store(data, index, f32_of(value));
+        case ElemType::f8e4m3:
+            return store(data, index, saturated_f8(value, e4m3fn));
+        case ElemType::f8e5m2:
+            return store(data, index, saturated_f8(value, e5m2));
         default:
             break;
     }

@@ -373,6 +373,7 @@ std::optional<OpcodeId> find_spec(std::string_view name) {
 ElemType data_type(const Operation& operation, const std::vector<ElemType>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
         if (operand_spec(operation.spec.inputs, i).role != OperandRole::data) continue;
+        if (is_float8(inputs[i])) return ElemType::u8;
         if (!is_posit(inputs[i])) return inputs[i];
         return bit_width(inputs[i]) == 8 ? ElemType::i8 : ElemType::i16;
     }

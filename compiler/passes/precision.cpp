@@ -16,6 +16,10 @@ double largest(ElemType elem) {
             return 65504;
         case ElemType::bf16:
             return 0x1.fep127;
+        case ElemType::f8e4m3:
+            return 448;
+        case ElemType::f8e5m2:
+            return 57344;
         default:
             return 0x1.fffffep127;  // posits stop at their largest by themselves
     }
@@ -86,7 +90,7 @@ class WideOutputs {
 };
 
 void set_type(graph::Value& value, ElemType elem) {
-    if (!is_plain_float(value) || value.elem == elem) return;
+    if (!is_plain_float(value) || value.elem == elem || is_float8(value.elem)) return;
     if (value.constant()) value.data = rounded(value, elem);
     value.elem = elem;
 }

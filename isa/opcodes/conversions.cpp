@@ -39,6 +39,10 @@ void add_conversions(Table& t) {
     t.push_back(conversion("cast", numbers,
                            "Y = X in the type of Y; float to integer truncates and saturates, integers "
                            "saturate"));
+    t.back().attributes = {
+        {"saturate", AttrKind::boolean, false, "true",
+         "of a float8 Y: numbers beyond its range and infinities become its greatest number; "
+         "false: infinities of f8e5m2, NaN of f8e4m3"}};
     t.back().inputs = {x};
     t.back().outputs = {y};
     t.back().unit = UnitKind::cstl;

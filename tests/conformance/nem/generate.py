@@ -112,6 +112,7 @@ def files(case: Case) -> dict[str, bytes]:
     """Everything in the case's folder."""
     variant = "" if case.variant in MUST else case.variant
     macs = "  posit8_macs = 64  posit16_macs = 32" if "<posit" in variant else ""
+    macs += "  fp8_e4m3_macs = 64  fp8_e5m2_macs = 64" if "<f8" in variant else ""
     device = DEVICE.format(variant=variant, macs=macs)
     result = {"program.nem": program(case).encode(), "device.nem": device.encode()}
     for i, tensor in enumerate(case.inputs):
