@@ -12,6 +12,7 @@
 #include "compiler/precision/report.hpp"
 #include "compiler/quantize/absorb_qdq.hpp"
 #include "compiler/quantize/equalise.hpp"
+#include "compiler/quantize/float8.hpp"
 #include "compiler/quantize/plan.hpp"
 
 namespace kpu::pipeline {
@@ -68,6 +69,7 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
         passes::keep_norms_wide(graph, precision, supports_of(target_));
     passes::check_kept(graph, precision, supports_of(target_));
     if (quantized) return absorb(graph, precision);
+    if (is_float8(precision)) return make_float8(graph, precision, options, after);
     if (is_integer(precision)) return quantize(graph, precision);
     convert(graph, precision, options, after);
 }
@@ -76,6 +78,14 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
 
 void Numbers::check_options(bool quantized_already, ElemType precision) const {
     const bool measures = asked("accuracy") || asked("report-accuracy");
+    const bool calibrates = is_integer(precision) || is_float8(precision);
+    if (is_float8(precision) && (measures || quantized_already)) {
+        throw UserError(
+            fmt::format("{}: {}. Fix: {}, or choose another --precision.", origin_,
+                        measures ? "--accuracy and --report-accuracy know no float8"
+                                 : "the model is quantized already, which --precision fp8 does not take",
+                        measures ? "leave them out" : "give the float model"));
+    }
     if (measures && quantized_already) {
         throw UserError(
             fmt::format("{}: the model is quantized already, so its error cannot be measured. Fix: give the "
@@ -91,20 +101,21 @@ void Numbers::check_options(bool quantized_already, ElemType precision) const {
     }
     if (asked("calibrate") && quantized_already)
         notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
-    if (asked("calibrate") && !quantized_already && !is_integer(precision) && !measures)
-        notes_.warning({origin_, 0, 0},
-                       "--calibrate is for --precision int8 and int4, --accuracy and --report-accuracy; it "
-                       "is not used.");
-    if (!is_integer(precision) || quantized_already) {
+    if (asked("calibrate") && !quantized_already && !calibrates && !measures)
+        notes_.warning(
+            {origin_, 0, 0},
+            "--calibrate is for --precision int8, int4 and fp8, --accuracy and --report-accuracy; it "
+            "is not used.");
+    if (!calibrates || quantized_already) {
         for (const char* const option : {"calibration-method", "percentile"}) {
             if (asked(option))
                 notes_.warning(
                     {origin_, 0, 0},
-                    fmt::format("--{} is for what --precision int8 and int4 quantize; it is not used.",
+                    fmt::format("--{} is for what --precision int8, int4 and fp8 quantize; it is not used.",
                                 option));
         }
     }
-    if (!asked("calibrate") && !quantized_already && is_integer(precision)) {
+    if (!asked("calibrate") && !quantized_already && calibrates) {
         throw UserError(fmt::format(
             "{}: {} needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "
             "(.npy, .png or .jpg files), or --calibrate random:1 where accuracy does not matter.",
@@ -202,6 +213,31 @@ void Numbers::quantize(graph::Graph& graph, ElemType precision) {
     graph::Graph marked = exact;
     choose(marked, std::move(question), *samples);
     take(graph, quantize::quantize(marked, ranges, options, samples.get()));
+    warn_of_random(*samples);
+}
+
+/// What is no product in float8 is computed in: the narrowest of the device's that has the range for it.
+ElemType Numbers::float_beside_float8() const {
+    for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32}) {
+        if (target_.has_rate(type, type) && target_.takes("softmax", {type}, {type})) return type;
+    }
+    throw UserError(
+        fmt::format("{}: `{}` has no f16, bf16 or f32 for what is no product. Fix: choose a device that has, "
+                    "such as core128-fp8.",
+                    origin_, target_.platform.name()));
+}
+
+void Numbers::make_float8(graph::Graph& graph, ElemType precision, const passes::Options& options,
+                          const passes::AfterPass& after) {
+    passes::Options with_device = options;
+    with_device.precision = float_beside_float8();
+    with_device.f32_outputs = false;  // products get f32 sums below
+    with_device.supports = supports_of(target_);
+    passes::run_passes(graph, with_device, passes::Stage::types, after);
+    graph = quantize::split_addends(std::move(graph));
+    const auto samples = open_samples(graph);
+    const std::vector<quantize::Range> ranges = quantize::checked_ranges(graph, *samples, range_options());
+    tell_of_floats(quantize::make_float8_products(graph, ranges, precision, with_device.supports));
     warn_of_random(*samples);
 }
 
@@ -323,10 +359,9 @@ void Numbers::tell(const precision::Mix& mix) const {
                         : fmt::format(", {:.1f} dB before {}", precision::decibel(mix.narrow_noise), names)));
 }
 
-void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
-    graph = std::move(result.graph);
+void Numbers::tell_of_floats(const std::vector<std::string>& in_floats) const {
     std::map<std::string, std::vector<std::string>> by_reason;
-    for (const std::string& node : result.in_floats) {
+    for (const std::string& node : in_floats) {
         const size_t colon = node.rfind(": ");
         by_reason[node.substr(colon + 2)].push_back(node.substr(0, colon));
     }
@@ -338,6 +373,11 @@ void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
         notes_.info({origin_, 0, 0}, fmt::format("stays in floats, because {}: {}{}.", reason,
                                                  fmt::join(nodes.begin(), last, ", "), more));
     }
+}
+
+void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
+    graph = std::move(result.graph);
+    tell_of_floats(result.in_floats);
     for (const std::string& name : result.narrow_sums)
         notes_.warning({origin_, 0, 0},
                        fmt::format("`{}` makes f16 of sums of integers, which end at 65504: `{}` has no f32 "
