@@ -79,13 +79,13 @@ class Float8 {
     }
 
     void rewrite(const Node& node) {
-        source_ = node.source;
         const ValueId out = node.outputs[0];
         const ElemType real = value(out).elem;
         const Factor x = value(node.inputs[0]).constant() ? constant_factor(node.inputs[0], false)
                                                           : computed_factor(node.inputs[0]);
         const Factor w = value(node.inputs[1]).constant() ? constant_factor(node.inputs[1], true)
                                                           : computed_factor(node.inputs[1]);
+        source_ = node.source;
         std::vector<double> scales = w.scales;
         for (double& scale : scales) scale = as_f32(scale * x.scales[0]);
         std::vector<ValueId> operands{x.id, w.id};
@@ -108,6 +108,7 @@ class Float8 {
         const auto known = computed_.find(id);
         if (known != computed_.end()) return known->second;
         const ElemType real = value(id).elem;
+        source_ = {value(id).name + "/to_float8", "Cast"};  // several products may read it
         const Range& range = ranges_[id];
         const double size = std::max(std::fabs(range.low), std::fabs(range.high));
         const double wanted = size > 0 ? std::clamp(greatest_ / headroom() / size, 0x1p-14, 0x1p15) : 1;
