@@ -64,10 +64,10 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
     const bool quantized = quantize::is_quantized(graph);
     check_options(quantized, precision);
     precision::keep(graph, request_.options.text("keep"));
-    precision::spread(graph, precision, supports_of(target_));
-    if (!quantized && precision != ElemType::f32)
-        passes::keep_norms_wide(graph, precision, supports_of(target_));
-    passes::check_kept(graph, precision, supports_of(target_));
+    const ElemType rest = is_float8(precision) ? float_beside_float8() : precision;
+    precision::spread(graph, rest, supports_of(target_));
+    if (!quantized && rest != ElemType::f32) passes::keep_norms_wide(graph, rest, supports_of(target_));
+    passes::check_kept(graph, rest, supports_of(target_));
     if (quantized) return absorb(graph, precision);
     if (is_float8(precision)) return make_float8(graph, precision, options, after);
     if (is_integer(precision)) return quantize(graph, precision);
@@ -79,12 +79,11 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
 void Numbers::check_options(bool quantized_already, ElemType precision) const {
     const bool measures = asked("accuracy") || asked("report-accuracy");
     const bool calibrates = is_integer(precision) || is_float8(precision);
-    if (is_float8(precision) && (measures || quantized_already)) {
+    if (is_float8(precision) && quantized_already) {
         throw UserError(
-            fmt::format("{}: {}. Fix: {}, or choose another --precision.", origin_,
-                        measures ? "--accuracy and --report-accuracy know no float8"
-                                 : "the model is quantized already, which --precision fp8 does not take",
-                        measures ? "leave them out" : "give the float model"));
+            fmt::format("{}: the model is quantized already, which --precision {} does not take. Fix: give "
+                        "the float model, or choose another --precision.",
+                        origin_, precision::precision_name(precision)));
     }
     if (measures && quantized_already) {
         throw UserError(
@@ -229,14 +228,34 @@ ElemType Numbers::float_beside_float8() const {
 
 void Numbers::make_float8(graph::Graph& graph, ElemType precision, const passes::Options& options,
                           const passes::AfterPass& after) {
-    passes::Options with_device = options;
-    with_device.precision = float_beside_float8();
-    with_device.f32_outputs = false;  // products get f32 sums below
+    passes::Options anywhere = options;  // a machine that has all
+    anywhere.precision = float_beside_float8();
+    anywhere.f32_outputs = false;  // products get f32 sums below
+    passes::Options with_device = anywhere;
     with_device.supports = supports_of(target_);
-    passes::run_passes(graph, with_device, passes::Stage::types, after);
-    graph = quantize::split_addends(std::move(graph));
-    const auto samples = open_samples(graph);
-    const std::vector<quantize::Range> ranges = quantize::checked_ranges(graph, *samples, range_options());
+    const graph::Graph exact = graph;
+    const auto samples = open_samples(exact);
+    const auto in_floats = [](const graph::Graph& marked, const passes::Options& with,
+                              const passes::AfterPass& then = {}) {
+        graph::Graph made = marked;
+        passes::run_passes(made, with, passes::Stage::types, then);
+        return quantize::split_addends(std::move(made));
+    };
+    const graph::Graph plain = in_floats(exact, with_device);
+    const quantize::NamedRanges ranges =
+        quantize::by_name(plain, quantize::checked_ranges(plain, *samples, range_options()));
+    const auto in_float8 = [&](const graph::Graph& marked, const passes::Options& with) {
+        graph::Graph made = in_floats(marked, with);
+        quantize::make_float8_products(made, ranges, precision, with.supports);
+        return made;
+    };
+    precision::Question question;
+    question.exact = &exact;
+    question.precision = precision;
+    question.compiled = [&](const graph::Graph& marked) { return in_float8(marked, with_device); };
+    question.alone = [&](const graph::Graph& marked) { return in_float8(marked, anywhere); };
+    choose(graph, std::move(question), *samples);
+    graph = in_floats(graph, with_device, after);
     tell_of_floats(quantize::make_float8_products(graph, ranges, precision, with_device.supports));
     warn_of_random(*samples);
 }

@@ -22,15 +22,19 @@ double as_f32(double number) { return static_cast<double>(static_cast<float>(num
 
 class Float8 {
   public:
-    Float8(Graph& graph, const std::vector<Range>& ranges, ElemType elem, const graph::Supports& supports)
+    Float8(Graph& graph, const NamedRanges& ranges, ElemType elem, const graph::Supports& supports)
         : graph_(graph),
           ranges_(ranges),
           elem_(elem),
           greatest_(static_cast<double>(values::f8_numbers(elem)[values::format_of_f8(elem).greatest])),
           supports_(supports),
-          reads_(graph.values.size(), 0) {
+          reads_(graph.values.size(), 0),
+          views_(graph.values.size(), none) {
         for (const Node& node : graph.nodes) {
             for (const ValueId id : node.inputs) ++reads_[id];
+            const std::string_view name = node.spec().name;
+            if (name == "cast" || name == "reshape" || name == "transpose")
+                views_[node.outputs[0]] = node.inputs[0];
         }
         outputs_.resize(graph.values.size(), false);
         for (const graph::Port& port : graph.outputs) outputs_[port.value] = true;
@@ -56,6 +60,8 @@ class Float8 {
     }
 
   private:
+    static constexpr ValueId none = UINT32_MAX;
+
     /// A factor in float8, and what its numbers are to be multiplied by: one scale, or one for each index of the last dimension.
     struct Factor {
         ValueId id = 0;
@@ -63,6 +69,16 @@ class Float8 {
     };
 
     Value& value(ValueId id) { return graph_.value(id); }
+
+    Range range_of(ValueId id) const {
+        while (true) {
+            const Value& of = graph_.value(id);
+            if (of.constant()) return quantize::range_of(of.elem, of.data.bytes, of.elements());
+            if (const auto known = ranges_.find(of.name); known != ranges_.end()) return known->second;
+            if (views_[id] == none) return {};
+            id = views_[id];
+        }
+    }
 
     std::string_view why_not(const Node& node) {
         const std::string_view form = graph::accumulating_form(node.spec());
@@ -72,8 +88,8 @@ class Float8 {
         if (!is_supported(supports_, "mul", {ElemType::f32, ElemType::f32}, {ElemType::f32}))
             return "the device cannot scale its f32 sums";
         for (size_t i = 0; i < 2; ++i) {
-            const Range& range = ranges_[node.inputs[i]];
-            if (!range.known || !range.all_finite) return "its numbers are not finite on the samples";
+            const Range range = range_of(node.inputs[i]);
+            if (!range.known || !range.all_finite) return "its numbers have no finite range on the samples";
         }
         return "";
     }
@@ -109,7 +125,7 @@ class Float8 {
         if (known != computed_.end()) return known->second;
         const ElemType real = value(id).elem;
         source_ = {value(id).name + "/to_float8", "Cast"};  // several products may read it
-        const Range& range = ranges_[id];
+        const Range range = range_of(id);
         const double size = std::max(std::fabs(range.low), std::fabs(range.high));
         const double wanted = size > 0 ? std::clamp(greatest_ / headroom() / size, 0x1p-14, 0x1p15) : 1;
         std::vector<uint8_t> bytes(8);
@@ -169,11 +185,12 @@ class Float8 {
     }
 
     Graph& graph_;
-    const std::vector<Range>& ranges_;
+    const NamedRanges& ranges_;
     ElemType elem_;
     double greatest_;
     const graph::Supports& supports_;
     std::vector<uint32_t> reads_;
+    std::vector<ValueId> views_;  ///< by value, what it is a cast or a view of
     std::vector<bool> outputs_;
     graph::Source source_;
     std::map<ValueId, Factor> computed_;
@@ -181,7 +198,15 @@ class Float8 {
 
 }  // namespace
 
-std::vector<std::string> make_float8_products(Graph& graph, const std::vector<Range>& ranges, ElemType elem,
+NamedRanges by_name(const Graph& graph, const std::vector<Range>& ranges) {
+    NamedRanges result;
+    for (ValueId id = 0; id < graph.values.size(); ++id) {
+        if (ranges[id].known) result.emplace(graph.value(id).name, ranges[id]);
+    }
+    return result;
+}
+
+std::vector<std::string> make_float8_products(Graph& graph, const NamedRanges& ranges, ElemType elem,
                                               const graph::Supports& supports) {
     std::vector<std::string> in_floats = Float8(graph, ranges, elem, supports).run();
     graph::remove_unused(graph);

@@ -5,6 +5,8 @@ usage: test_float8.py KPUSIM [unittest options]; or with the command in the vari
 
 from __future__ import annotations
 
+import csv
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -126,6 +128,47 @@ class Float8(Folder):
         self.assertEqual(types, ["f8e4m3", "f32", "f8e4m3"])
         self.assertLess(np.linalg.norm(logits(kept) - want), np.linalg.norm(logits(plain) - want))
 
+    def test_bound(self) -> None:
+        """What is asked for is reached, by layers in fp16; the table has what each layer adds."""
+        table = self.folder / "errors.csv"
+        asked = [*DEVICE, "fp8", *CALIBRATE, "--wide-share", "100"]
+        result = command(
+            "compile", DIGITS, *asked, "--accuracy", "28", "--report-accuracy", str(table), "-o",
+            str(self.folder / "b.kpu"),
+        )  # fmt: skip
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = re.search(r"signal to noise of the outputs: ([0-9.]+) dB, ([0-9.]+) dB before", result.stderr)
+        assert found is not None, result.stderr
+        self.assertGreaterEqual(float(found[1]), 28)
+        layers = {row["layer"]: row for row in csv.DictReader(table.read_text().splitlines())}
+        kinds = [row["precision"] for row in layers.values()]
+        self.assertEqual(set(kinds), {"fp8", "fp16"})
+        noise = sum(10 ** (-float(row["snr_fp8_db"]) / 10) for row in layers.values())
+        self.assertAlmostEqual(-10 * np.log10(noise), float(found[2]), delta=2)
+
+    def test_products_that_stay(self) -> None:
+        """A depthwise convolution has no f32 sums: it stays in floats, and is named with the reason."""
+        random = np.random.default_rng(10)
+        value = onnx.helper.make_tensor_value_info
+        graph = onnx.helper.make_graph(
+            [
+                onnx.helper.make_node("Conv", ["x", "wide"], ["t"], "wide", pads=[1, 1, 1, 1]),
+                onnx.helper.make_node("Conv", ["t", "deep"], ["y"], "deep", pads=[1, 1, 1, 1], group=16),
+            ],
+            "g", [value("x", REAL, [1, 8, 9, 9])], [value("y", REAL, [1, 16, 9, 9])],
+            [
+                onnx.numpy_helper.from_array(random.normal(size=shape).astype(np.float32), name)
+                for name, shape in (("wide", (16, 8, 3, 3)), ("deep", (16, 1, 3, 3)))
+            ],
+        )  # fmt: skip
+        path = self.folder / "deep.onnx"
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), path)
+        samples = ["--calibrate", "random:1"]
+        result = command("check", str(path), *DEVICE, "fp8", *samples)
+        self.assertRegex(result.stderr + result.stdout, r"no float8 form of it: deep \(depthwise_conv2d\)")
+        self.assertRegex(result.stdout, r"(?m)^wide +Conv +f8e4m3, f8e4m3 to f32 ")
+        self.assertRegex(result.stdout, r"(?m)^deep +Conv +f16, f16 to f16 ")
+
     def test_models_with_float8(self) -> None:
         """QuantizeLinear and DequantizeLinear of a model, as the ONNX package's reference computes them."""
         random = np.random.default_rng(9)
@@ -173,7 +216,7 @@ class Float8(Folder):
                 "fp8",
                 *CALIBRATE,
             ),
-            ("know no float8", *DEVICE, "fp8", *CALIBRATE, "--accuracy", "30"),
+            ("--accuracy 90 is not reached", *DEVICE, "fp8", *CALIBRATE, "--accuracy", "90"),
             ("`conv1=fp8` is not OPERATION=TYPE", *DEVICE, "fp16", "--keep", "conv1=fp8"),
         ):
             result = command("compile", DIGITS, *options, "-o", str(self.folder / "n.kpu"), "--force")
