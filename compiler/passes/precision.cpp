@@ -90,7 +90,7 @@ class WideOutputs {
 };
 
 void set_type(graph::Value& value, ElemType elem) {
-    if (!is_plain_float(value) || value.elem == elem || is_float8(value.elem)) return;
+    if (!is_plain_float(value) || value.elem == elem) return;
     if (value.constant()) value.data = rounded(value, elem);
     value.elem = elem;
 }

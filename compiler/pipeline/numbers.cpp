@@ -62,7 +62,7 @@ graph::Supports supports_of(const compiler::Target& target) {
 void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options& options,
                   const passes::AfterPass& after) {
     const bool quantized = quantize::is_quantized(graph);
-    check_options(quantized, precision);
+    check_options(graph, quantized, precision);
     precision::keep(graph, request_.options.text("keep"));
     const ElemType rest = is_float8(precision) ? float_beside_float8() : precision;
     precision::spread(graph, rest, supports_of(target_));
@@ -76,7 +76,15 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
 
 // ---- options
 
-void Numbers::check_options(bool quantized_already, ElemType precision) const {
+void Numbers::check_options(const graph::Graph& graph, bool quantized_already, ElemType precision) const {
+    const bool has_float8 = std::any_of(graph.values.begin(), graph.values.end(),
+                                        [](const graph::Value& value) { return is_float8(value.elem); });
+    if (is_integer(precision) && has_float8) {
+        throw UserError(
+            fmt::format("{}: the model has float8 tensors, which --precision {} does not take. Fix: choose a "
+                        "--precision of floats.",
+                        origin_, precision::precision_name(precision)));
+    }
     const bool measures = asked("accuracy") || asked("report-accuracy");
     const bool calibrates = is_integer(precision) || is_float8(precision);
     if (is_float8(precision) && quantized_already) {

@@ -32,7 +32,7 @@ class Numbers {
 
   private:
     bool asked(std::string_view option) const { return !request_.options.text(option).empty(); }
-    void check_options(bool quantized_already, ElemType precision) const;
+    void check_options(const graph::Graph& graph, bool quantized_already, ElemType precision) const;
     std::unique_ptr<quantize::Samples> open_samples(const graph::Graph& graph) const;
     void warn_of_random(const quantize::Samples& samples) const;
     void warn_of_large_weights(const graph::Graph& graph, ElemType precision) const;

@@ -204,6 +204,33 @@ class Float8(Folder):
                 )
                 self.assertLess(worst(np.load(out / "outputs" / "y.npy"), want), 1e-6)
 
+    def test_arrays_of_the_host(self) -> None:
+        """Outputs in float8 are bits, in the host's order; casts may leave the range."""
+        make, dtypes = onnx.helper.make_node, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+        x = np.linspace(-7e4, 7e4, 640).astype(np.float32).reshape(16, 40)
+        np.save(self.folder / "x.npy", x)
+        for dtype, type_ in zip(
+            dtypes, (onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.FLOAT8E5M2), strict=True
+        ):
+            nodes = [make("Cast", ["x"], ["q"], to=type_, saturate=0), make("Transpose", ["q"], ["y"])]
+            graph = onnx.helper.make_graph(
+                nodes, "g", [VALUE("x", REAL, [16, 40])], [VALUE("y", type_, [40, 16])]
+            )
+            path = self.folder / f"cast{type_}.onnx"
+            onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)]), path)
+            with np.errstate(invalid="ignore"):
+                want = x.astype(dtype).astype(np.float32).T
+            for device in ("core128-fp8", "tile32"):  # any device moves and casts them
+                out = self.run_model(
+                    f"cast{type_}", str(path), "--platform", device, "--input", f"x={self.folder / 'x.npy'}"
+                )
+                got = np.load(out / "outputs" / "y.npy")
+                self.assertEqual(got.dtype, np.uint8)
+                np.testing.assert_array_equal(got.view(dtype).astype(np.float32), want)
+            program = str(self.folder / "n.kpu")
+            refused = command("compile", str(path), *DEVICE, "int8", "--calibrate", "random:1", "-o", program)
+            self.assertRegex(refused.stderr, r"float8 tensors, which --precision int8 does not take.*Fix: \S")
+
     def test_refused(self) -> None:
         """Without samples, without rates, and what knows no float8; each with the fix."""
         for text, *options in (
