@@ -23,7 +23,9 @@ int64_t power_of_two(int64_t n) {
 // ---- types
 
 /// Types that kernels have, and posits, whose order is that of integers with their bits.
-bool moves(ElemType type) { return type != ElemType::i4 && (is_float(type) || is_integer(type)); }
+bool moves(ElemType type) {
+    return type != ElemType::i4 && !is_float8(type) && (is_float(type) || is_integer(type));
+}
 bool computes(ElemType type) { return type == ElemType::f32 || type == ElemType::i32; }
 bool is_f32(ElemType type) { return type == ElemType::f32; }
 
@@ -373,7 +375,6 @@ std::optional<OpcodeId> find_spec(std::string_view name) {
 ElemType data_type(const Operation& operation, const std::vector<ElemType>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
         if (operand_spec(operation.spec.inputs, i).role != OperandRole::data) continue;
-        if (is_float8(inputs[i])) return ElemType::u8;
         if (!is_posit(inputs[i])) return inputs[i];
         return bit_width(inputs[i]) == 8 ? ElemType::i8 : ElemType::i16;
     }

@@ -65,7 +65,7 @@ struct Instance {
 };
 /// Made once for each type, and for the sizes of a launch.
 const Instance& instance_of(const Operation& operation, ElemType data, const Launch& launch);
-/// The type that an operation works on: that of its first data operand, integers for posits and float8; u8 if it has none.
+/// The type that an operation works on: that of its first data operand, integers for posits; u8 if it has none.
 ElemType data_type(const Operation& operation, const std::vector<ElemType>& inputs);
 
 }  // namespace kpu::kernels

@@ -93,11 +93,13 @@ class Program:
         self.lines.append(f"s_{name} = store.async(dst={name}_from, src={name}_at, deps=[c_{name}])")
         self.outputs[name] = shape, elem
 
-    def run(self) -> dict[str, Array]:
-        """What the device makes of it."""
+    def run(self, *texts: tuple[str, str]) -> dict[str, Array]:
+        """What the device makes of it; files beside it."""
         with tempfile.TemporaryDirectory(prefix="kpusim_float8_") as scratch:
             folder = Path(scratch)
             (folder / "p.nem").write_text("\n".join(self.lines) + "\n")
+            for name, text in texts:
+                (folder / name).write_text(text)
             command = [KPUSIM, "run", "p.nem", "--quiet", "--mode", "functional", "-o", "out"]
             for name, array in self.inputs.items():
                 np.save(folder / f"{name}.npy", array)
@@ -226,6 +228,27 @@ class Float8(unittest.TestCase):
                 sums += x[:, k, None] * w[k]
             np.testing.assert_array_equal(got["sums"], sums)
             np.testing.assert_array_equal(got["y"], rounded(elem, sums.astype(np.float64)))
+
+    def test_kernels_have_the_bits(self) -> None:
+        """A region in float8 is a buffer of u8; no other buffer takes it."""
+        kernel = """kernel widen rules(xla) workgroup(1) (x: read u8[256], y: write f32[256]):
+    y[window{256}()] = f32(bitcast{f8_e5m2}(x[window{256}()]))
+endkernel
+"""
+        every = np.arange(256, dtype=np.uint8)
+        program = Program()
+        program.lines.append("#! kernels widen.kern")
+        program.add_input("x", "f8e5m2", every)
+        program.region("y", "f32", (256,), "f32")
+        program.lines += ['c_y = compute.async in x_at out y_at op="widen" deps=[t_x]']
+        program.lines += ["s_y = store.async(dst=y_from, src=y_at, deps=[c_y])"]
+        program.outputs["y"] = (256,), "f32"
+        exact = every.view(ml_dtypes.float8_e5m2).astype(np.float32)
+        np.testing.assert_array_equal(program.run(("widen.kern", kernel))["y"], exact)
+        with self.assertRaisesRegex(
+            AssertionError, "buffer `x` of `i8` cannot be bound to region `x_at` of f8e5m2"
+        ):
+            program.run(("widen.kern", kernel.replace("u8[", "i8[")))
 
     def test_refused_without_rates(self) -> None:
         """A device whose arrays have no float8 says so, with the fix."""
