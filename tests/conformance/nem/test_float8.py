@@ -229,6 +229,40 @@ class Float8(unittest.TestCase):
             np.testing.assert_array_equal(got["sums"], sums)
             np.testing.assert_array_equal(got["y"], rounded(elem, sums.astype(np.float64)))
 
+    def test_products_of_blocks(self) -> None:
+        """MXFP8: what the device makes of f32 matrices, read by ml_dtypes; near the exact product."""
+        random = np.random.default_rng(7)
+        a, b = (random.normal(size=shape).astype(np.float32) for shape in ((40, 100), (100, 24)))
+        a *= np.exp2(random.integers(-30, 30, (40, 1)))  # each row has exponents of its own
+        for elem, dtype in TYPES.items():
+            program = Program()
+            program.add_input("a", "f32", a)
+            program.add_input("b", "f32", b)
+            for name, matrix, axis, blocks in (("a", a, 1, (40, 4)), ("b", b, 0, (4, 24))):
+                program.region(f"q{name}", elem, matrix.shape, elem)
+                program.region(f"s{name}", "u8", blocks, "u8")
+                outputs = f"q{name}_at, s{name}_at axis={axis}"
+                program.lines += [f"t_q{name} = quantize.mx.async in {name}_at out {outputs} deps=[t_{name}]"]
+                for out, shape, kind in ((f"q{name}", matrix.shape, elem), (f"s{name}", blocks, "u8")):
+                    program.lines.append(
+                        f"s_{out} = store.async(dst={out}_from, src={out}_at, deps=[t_q{name}])"
+                    )
+                    program.outputs[out] = shape, kind
+            program.region("y", "f32", (40, 24), "f32")
+            program.lines += ["c_y = gemm.mx.async in qa_at, qb_at, sa_at, sb_at out y_at deps=[t_qa, t_qb]"]
+            program.lines += ["s_y = store.async(dst=y_from, src=y_at, deps=[c_y])"]
+            program.outputs["y"] = (40, 24), "f32"
+            got = program.run()
+            scales = [got[name].view(ml_dtypes.float8_e8m0fnu).astype(np.float64) for name in ("sa", "sb")]
+            left = values(elem, got["qa"]) * np.repeat(scales[0], 32, 1)[:, :100]
+            right = values(elem, got["qb"]) * np.repeat(scales[1], 32, 0)[:100]
+            step = 2.0 ** -ml_dtypes.finfo(dtype).nmant
+            self.assertLess(np.abs(left / a - 1).max(), step)  # the greatest of a block may saturate
+            self.assertLess(np.abs(right / b - 1)[np.abs(b) > 0.1].max(), step)
+            exact = left @ right
+            error = np.abs(got["y"] - exact) / (np.abs(left) @ np.abs(right))
+            self.assertLess(error.max(), 2.0**-20)
+
     def test_kernels_have_the_bits(self) -> None:
         """A region in float8 is a buffer of u8; no other buffer takes it."""
         kernel = """kernel widen rules(xla) workgroup(1) (x: read u8[256], y: write f32[256]):
