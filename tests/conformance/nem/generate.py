@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 import arithmetic as ar
+import block_cases
 import cases
 import network_cases
 import numpy as np
@@ -54,8 +55,8 @@ device case_device extends npm_baseline_1_0 {{
 
 
 def all_cases() -> list[Case]:
-    """Those of the language, then those of the opcodes that networks need beside it."""
-    return cases.all_cases() + network_cases.all_cases()
+    """Those of the language, then those of block formats, and of the opcodes that networks need beside it."""
+    return cases.all_cases() + block_cases.block_cases() + network_cases.all_cases()
 
 
 def literal(value: object) -> str:
