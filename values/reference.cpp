@@ -4,6 +4,7 @@
 
 #include "values/backend_base.hpp"
 #include "values/elementary.hpp"
+#include "values/float8.hpp"
 
 namespace kpu::values::reference {
 namespace {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "values/float8.hpp"
 #include "values/reference.hpp"
 #include "values/scalar.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "base/checked.hpp"
 #include "values/convert.hpp"
+#include "values/float8.hpp"
 #include "values/scalar.hpp"
 
 namespace kpu::onnx {

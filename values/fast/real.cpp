@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "values/float8.hpp"
 #include "values/reference.hpp"
 
 namespace kpu::values::fast {
