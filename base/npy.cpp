@@ -185,6 +185,8 @@ std::string_view npy_dtype(ElemType type) {
         case ElemType::posit8:
         case ElemType::posit8_es1:
         case ElemType::posit8_es2:
+        case ElemType::f8e4m3:
+        case ElemType::f8e5m2:
             return "|u1";
         case ElemType::i16:
             return "<i2";

@@ -22,8 +22,8 @@ constexpr std::array<TypeRow, elem_type_count> type_rows = {{{"none", 0},
                                                              {"f32", 32},
                                                              {"posit8", 8},
                                                              {"posit16", 16},
-                                                             {"", 0},
-                                                             {"", 0},
+                                                             {"f8e4m3", 8},
+                                                             {"f8e5m2", 8},
                                                              {"posit8_es1", 8},
                                                              {"posit8_es2", 8},
                                                              {"posit16_es0", 16},
@@ -38,14 +38,16 @@ std::string_view name_of(ElemType type) { return type_rows[static_cast<size_t>(t
 
 std::optional<ElemType> parse_elem_type(std::string_view name) {
     for (size_t i = 1; i < type_rows.size(); ++i) {
-        if (type_rows[i].bits > 0 && type_rows[i].name == name) return static_cast<ElemType>(i);
+        if (type_rows[i].name == name) return static_cast<ElemType>(i);
     }
     return std::nullopt;
 }
 
 bool is_float(ElemType type) { return type >= ElemType::f16; }
 
-bool is_posit(ElemType type) { return type >= ElemType::posit8; }
+bool is_posit(ElemType type) { return type >= ElemType::posit8 && !is_float8(type); }
+
+bool is_float8(ElemType type) { return type == ElemType::f8e4m3 || type == ElemType::f8e5m2; }
 
 ElemType without_es(ElemType type) {
     if (!is_posit(type)) return type;

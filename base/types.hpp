@@ -21,20 +21,23 @@ enum class ElemType : uint8_t {
     f32 = 10,
     posit8 = 11,   ///< es 0
     posit16 = 12,  ///< es 1
+    f8e4m3 = 13,   ///< of OCP OFP8: no infinities, ONNX's FLOAT8E4M3FN
+    f8e5m2 = 14,
     posit8_es1 = 15,
     posit8_es2 = 16,
     posit16_es0 = 17,
     posit16_es2 = 18,
 };
-constexpr int elem_type_count = 19;  ///< with places that are reserved: they have no name and no bits
+constexpr int elem_type_count = 19;
 
-/// Bits of one element: i4 4, i8 u8 posit8 8, i16 u16 f16 bf16 posit16 16, i32 u32 f32 32; none 0.
+/// Bits of one element: i4 4, i8 u8 posit8 f8e4m3 f8e5m2 8, i16 u16 f16 bf16 posit16 16, i32 u32 f32 32; none 0.
 int bit_width(ElemType type);
 std::string_view name_of(ElemType type);
 std::optional<ElemType> parse_elem_type(std::string_view name);
-bool is_float(ElemType type);    ///< f16, bf16, f32, posits
+bool is_float(ElemType type);    ///< f16, bf16, f32, posits, f8e4m3, f8e5m2
 bool is_integer(ElemType type);  ///< i4 .. u32
 bool is_posit(ElemType type);
+bool is_float8(ElemType type);  ///< f8e4m3, f8e5m2
 /// posit8 or posit16 for those of any es: what devices have rates and prices of. Other types stay.
 ElemType without_es(ElemType type);
 

@@ -201,9 +201,11 @@ bool Binder::fits(const kernel::Code& code, const CodeBuffer& buffer, uint32_t i
                   const SourcePos& pos) {
     const BoundRegion& region = result_.regions[index];
     const ElemType wanted = elem_of(buffer.type);
-    // kernels have no posits: they move them as integers, and compare them so
+    // kernels have no posits: they move them as integers, and compare them so; of float8 they have the bits
     const bool as_integers =
-        is_posit(region.elem) && wanted == (bit_width(region.elem) == 8 ? ElemType::i8 : ElemType::i16);
+        is_float8(region.elem)
+            ? wanted == ElemType::u8
+            : is_posit(region.elem) && wanted == (bit_width(region.elem) == 8 ? ElemType::i8 : ElemType::i16);
     if (region.elem == ElemType::i4) {
         error(pos,
               fmt::format(

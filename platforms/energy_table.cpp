@@ -28,6 +28,8 @@ constexpr Known known_entries[] = {
     {"array.mac.f32", "mac"},
     {"array.mac.posit8", "mac"},
     {"array.mac.posit16", "mac"},
+    {"array.mac.f8e4m3", "mac"},
+    {"array.mac.f8e5m2", "mac"},
     {"array.pe.shift", "pe_cycle"},
     {"array.pe.idle", "pe_cycle"},
     {"vector.op.i8", "element"},

@@ -77,7 +77,8 @@ void add_engine(Table& t) {
     choice(t, "engine.array.timing", "compat|physical", required, "physical",
            "formula family: compat as the reference simulator counts, physical as a real array works");
     text(t, "engine.array.rate.type", required, "",
-         "element type of first x second operand: i8, i8xi4, i16, f16, bf16, f32, posit8, posit16");
+         "element type of first x second operand: i8, i8xi4, i16, f16, bf16, f32, posit8, posit16, f8e4m3, "
+         "f8e5m2");
     real(t, "engine.array.rate.relative", "", required, "", 1e-6, 64,
          "MACs per cycle of this type / (rows x cols) in steady state");
     integer(t, "engine.array.operand_bytes_per_cycle", "byte/cycle", optional, "", 1, wide,

@@ -87,7 +87,7 @@ class Checker {
                 error(
                     "engine",
                     fmt::format("`{}.rate.type` is `{}`. Fix: one of i8, i8xi4, i16, f16, bf16, f32, posit8, "
-                                "posit16.",
+                                "posit16, f8e4m3, f8e5m2.",
                                 path, rate.type()));
             }
             if (!seen.insert(rate.type()).second) {
@@ -203,7 +203,9 @@ std::optional<RateTypes> rate_types(std::string_view text) {
                             {"bf16", {E::bf16, E::bf16}},
                             {"f32", {E::f32, E::f32}},
                             {"posit8", {E::posit8, E::posit8}},
-                            {"posit16", {E::posit16, E::posit16}}};
+                            {"posit16", {E::posit16, E::posit16}},
+                            {"f8e4m3", {E::f8e4m3, E::f8e4m3}},
+                            {"f8e5m2", {E::f8e5m2, E::f8e5m2}}};
     for (const Row& row : rows) {
         if (row.text == text) return row.types;
     }

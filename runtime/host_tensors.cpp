@@ -73,7 +73,7 @@ void put_random(char* out, ElemType type, uint64_t random) {
         case ElemType::i4:
             return put(out, static_cast<int8_t>(static_cast<int>(random & 15) - 8));
         default:
-            if (is_posit(type))
+            if (is_posit(type) || is_float8(type))
                 return values::store_float(type, reinterpret_cast<uint8_t*>(out), 0, unit_value(random));
             std::memcpy(out, &random, static_cast<size_t>(bit_width(type) / 8));
     }

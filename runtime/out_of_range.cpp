@@ -90,7 +90,11 @@ OutOfRange::Row& OutOfRange::row_of(uint32_t op, const BoundRegion& y) {
     return rows_.back();
 }
 
-bool OutOfRange::Row::tells() const { return unexplained > 0 && (!steps || unexplained * one_in > made); }
+/// Steps and float8 are scaled to a range, of which some numbers are meant to be beyond.
+bool OutOfRange::Row::tells() const {
+    const bool scaled = steps || is_float8(elem);
+    return unexplained > 0 && (!scaled || unexplained * one_in > made);
+}
 
 void OutOfRange::fill_in(traces::StatSet& stats) const {
     uint64_t results = 0, inputs = 0;
@@ -118,9 +122,9 @@ std::string OutOfRange::what(const Row& row) const {
         return fmt::format("{} are beyond its {} steps, from {:.4g} to {:.4g}", start, name_of(row.elem),
                            row.low, row.high);
     if (is_integer(row.elem)) return fmt::format("{} are beyond {}", start, name_of(row.elem));
-    const bool posit = is_posit(row.elem);
+    const bool saturates = is_posit(row.elem) || is_float8(row.elem);
     return fmt::format("{} left the range of {} and {}", start, type_name(row.elem),
-                       posit ? "saturated" : "became infinite");
+                       saturates ? "saturated" : "became infinite");
 }
 
 std::string OutOfRange::help(const Row& row) const {
@@ -132,6 +136,9 @@ std::string OutOfRange::help(const Row& row) const {
             "calibrate with inputs like these, keep it in floats with --keep '{}=fp16', or have --accuracy "
             "choose",
             name);
+    if (is_float8(row.elem))
+        return fmt::format("calibrate with inputs like these, or keep it in floats with --keep '{}=fp16'",
+                           name);
     if (row.elem == ElemType::bf16) return "scale the numbers: bf16 has the range of f32";
     return fmt::format(
         "keep it in a wider type with --keep '{}=f32', take --precision bf16 where the device has it, or "

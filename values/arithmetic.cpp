@@ -61,6 +61,7 @@ Table make_table() {
          {"conv2d", "conv2d.acc", "conv1d", "conv3d", "depthwise_conv2d", "conv_transpose2d"})
         t.push_back({name, reference::conv, fast::conv});
     t.push_back({"gemm.group", reference::group_gemm, fast::group_gemm});
+    t.push_back({"gemm.mx", reference::block_gemm, nullptr});
     t.push_back({"conv2d.group", reference::group_conv, fast::group_conv});
     add_elementwise(t);
     t.push_back({"maxpool", reference::maxpool, fast::maxpool});
@@ -73,6 +74,8 @@ Table make_table() {
     t.push_back({"cast", reference::cast, fast::cast});
     t.push_back({"quantize", reference::quantize, fast::quantize});
     t.push_back({"dequantize", reference::dequantize, fast::dequantize});
+    t.push_back({"quantize.mx", reference::quantize_blocks, nullptr});
+    t.push_back({"dequantize.mx", reference::dequantize_blocks, nullptr});
     t.push_back({"requant", reference::requant, fast::requant});
     return t;
 }

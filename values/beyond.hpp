@@ -27,7 +27,8 @@ struct Beyond {
     }
 };
 
-/// The least number that the type rounds to infinity, or, of a posit, that is above its largest. f32 has none: what
+/// The least number that the type rounds to infinity, or would if it did not saturate, or, of a posit, that is above its
+/// largest. f32 has none: what
 /// overflows there does so wherever the model runs.
 inline double first_beyond(ElemType type) {
     constexpr double none = std::numeric_limits<double>::infinity();
@@ -36,6 +37,10 @@ inline double first_beyond(ElemType type) {
             return 65520;
         case ElemType::bf16:
             return 0x1.ffp127;
+        case ElemType::f8e4m3:
+            return std::nextafter(464.0, none);  // half way to the number that is NaN: to the greatest, 448
+        case ElemType::f8e5m2:
+            return 61440;
         default:
             break;
     }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <limits>
 
+#include "base/types.hpp"
 #include "values/convert.hpp"
 
 namespace kpu::values {
@@ -29,6 +31,15 @@ inline uint8_t f8_of(double value, const Float8& format) {
     return static_cast<uint8_t>(sign | (overflows ? format.infinity : magnitude));
 }
 
+/// The same, but finite numbers stay finite: those beyond the greatest become it. So do infinities where the format has none.
+inline uint8_t saturated_f8(double value, const Float8& format) {
+    const double greatest = format.infinity == format.nan ? HUGE_VAL : std::numeric_limits<double>::max();
+    const uint8_t rounded = f8_of(value, format);
+    const bool cut = std::fabs(value) <= greatest && (rounded & 0x7f) > format.greatest;
+    if (!cut) return rounded;
+    return static_cast<uint8_t>((std::signbit(value) ? 0x80 : 0) | format.greatest);
+}
+
 /// The values of all patterns.
 inline std::array<float, 256> f8_values(const Float8& format) {
     std::array<float, 256> values{};
@@ -45,6 +56,14 @@ inline std::array<float, 256> f8_values(const Float8& format) {
                                                        : float_of(f32_nan);
     }
     return values;
+}
+
+constexpr const Float8& format_of_f8(ElemType type) { return type == ElemType::f8e4m3 ? e4m3fn : e5m2; }
+
+/// Those of an element type, by a table.
+inline const std::array<float, 256>& f8_numbers(ElemType type) {
+    static const std::array<float, 256> with_infinities = f8_values(e5m2), without = f8_values(e4m3fn);
+    return type == ElemType::f8e4m3 ? without : with_infinities;
 }
 
 }  // namespace kpu::values

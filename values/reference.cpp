@@ -4,6 +4,7 @@
 
 #include "values/backend_base.hpp"
 #include "values/elementary.hpp"
+#include "values/float8.hpp"
 
 namespace kpu::values::reference {
 namespace {
@@ -28,6 +29,16 @@ class ReferenceBackend final : public BackendBase {
 void put_float(const Tensor& tensor, int64_t index, double value) {
     store_float(tensor.type, tensor.data, index, value);
     if (tensor.beyond != nullptr) note_float(*tensor.beyond, first_beyond(tensor.type), value);
+}
+
+void put_cast_float8(const Tensor& tensor, int64_t index, double value, bool saturates) {
+    const Float8& format = format_of_f8(tensor.type);
+    if (std::isinf(value) && saturates) {
+        tensor.data[index] = static_cast<uint8_t>((value < 0 ? 0x80 : 0) | format.greatest);
+        return;
+    }
+    put_float(tensor, index, value);
+    if (!saturates) tensor.data[index] = f8_of(value, format);
 }
 
 void put_steps(const Tensor& tensor, int64_t index, double steps, int64_t zero) {
@@ -73,10 +84,13 @@ void elementwise(const Elementwise& row, const Call& call) {
 
 void cast(const Call& call) {
     const Tensor &x = call.x(), &y = call.y();
+    const bool saturates = call.attrs.integer("saturate", 1) != 0;
     const auto count = static_cast<int64_t>(y.elements());
     for (int64_t i = 0; i < count; ++i) {
         const double value = load_real(x.type, x.data, i);
-        if (is_float(y.type)) {
+        if (is_float8(y.type)) {
+            put_cast_float8(y, i, value, saturates);
+        } else if (is_float(y.type)) {
             put_float(y, i, value);
         } else {
             put_steps(y, i, std::trunc(value), 0);

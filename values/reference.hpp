@@ -12,6 +12,9 @@ void gemm(const Call& call);
 void conv(const Call& call);
 void group_gemm(const Call& call);
 void group_conv(const Call& call);
+void block_gemm(const Call& call);
+void quantize_blocks(const Call& call);
+void dequantize_blocks(const Call& call);
 void elementwise(const Elementwise& row, const Call& call);
 void maxpool(const Call& call);
 void avgpool(const Call& call);
@@ -30,6 +33,9 @@ void requant(const Call& call);
 /// The rest round a result and count it where it leaves the range of its type.
 /// To a float type.
 void put_float(const Tensor& tensor, int64_t index, double value);
+/// To float8 by the opcode `cast`: what is beyond its numbers becomes the greatest of them, infinities too, or what the format
+/// has for infinity.
+void put_cast_float8(const Tensor& tensor, int64_t index, double value, bool saturates);
 /// saturate(round_half_even(steps) + zero)
 void put_steps(const Tensor& tensor, int64_t index, double steps, int64_t zero);
 /// After a product: its results whose f32 sums were infinite count where the exact ones are not.

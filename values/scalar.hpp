@@ -7,7 +7,6 @@
 #include "base/diagnostics.hpp"
 #include "base/types.hpp"
 #include "values/convert.hpp"
-#include "values/posit.hpp"
 
 namespace kpu::values {
 
@@ -83,6 +82,10 @@ inline void store_saturated(ElemType type, uint8_t* data, int64_t index, int64_t
     }
 }
 
+/// Of posits and float8, out of line: loops over the other floats stay small.
+float load_rare_float(ElemType type, const uint8_t* data, int64_t index);
+void store_rare_float(ElemType type, uint8_t* data, int64_t index, double value);
+
 inline float load_float(ElemType type, const uint8_t* data, int64_t index) {
     switch (type) {
         case ElemType::f16:
@@ -92,11 +95,8 @@ inline float load_float(ElemType type, const uint8_t* data, int64_t index) {
         case ElemType::f32:
             return load<float>(data, index);
         default:
-            break;
+            return load_rare_float(type, data, index);
     }
-    if (!is_posit(type)) throw InternalError("float read of a type that is not a float");
-    if (bit_width(type) == 8) return f32_of_posit(type, load<uint8_t>(data, index));
-    return f32_of_posit(type, load<uint16_t>(data, index));
 }
 
 /// Rounds once to the element type.
@@ -109,12 +109,8 @@ inline void store_float(ElemType type, uint8_t* data, int64_t index, double valu
         case ElemType::f32:
             return store(data, index, f32_of(value));
         default:
-            break;
+            return store_rare_float(type, data, index, value);
     }
-    if (!is_posit(type)) throw InternalError("float write of a type that is not a float");
-    const uint32_t pattern = posit_of(posit_format(type), value);
-    if (bit_width(type) == 8) return store(data, index, static_cast<uint8_t>(pattern));
-    return store(data, index, static_cast<uint16_t>(pattern));
 }
 
 /// Every supported element is exact in binary64.

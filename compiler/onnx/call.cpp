@@ -283,6 +283,10 @@ ValueId Call::cast(ValueId x, ElemType type) {
     return emit("cast", {x}, {}, type);
 }
 
+ValueId Call::to_float8(ValueId x, ElemType type) {
+    return emit("cast", {x}, {graph::integer("saturate", integer("saturate", 1) != 0 ? 1 : 0)}, type);
+}
+
 ValueId Call::reshape(ValueId x, const Sizes& shape) {
     if (sizes(x) == shape) return x;
     check_elements(shape);

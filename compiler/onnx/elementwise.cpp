@@ -256,6 +256,8 @@ void convert(Call& call, Type to) {
         x = call.emit("not_equal", {x, call.number(0, call.elem(x))}, {}, truth);
     } else if (packed_bits(to) > 0) {
         x = low_bits(call, x, to);
+    } else if (is_float8(elem)) {
+        x = call.to_float8(x, elem);
     } else {
         x = call.cast(x, elem);
     }

@@ -123,11 +123,13 @@ Known apply(const ElementwiseFold& row, const Known& a, const Known& b) {
     return result;
 }
 
-Known converted(const Known& x, Type to) {
+Known converted(const Known& x, Type to, bool saturates = true) {
     if (elem_of(to) == ElemType::none) Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
     Known result{to, x.shape, {}, {}};
     for (size_t i = 0; i < x.size(); ++i) {
-        if (result.real()) {
+        if (is_float8(elem_of(to))) {
+            result.reals.push_back(float8_of(to, x.number(i), saturates));
+        } else if (result.real()) {
             result.reals.push_back(rounded(to, x.number(i)));
         } else if (!x.real()) {
             result.ints.push_back(wrapped(to, x.ints[i]));
@@ -169,7 +171,8 @@ bool cast(Call& call) {
     const bool like = call.node.type == "CastLike";
     const int64_t to = like ? static_cast<int64_t>(call.type(1)) : call.integer("to", 0);
     if (to < 1 || to > 255) Call::refuse(fmt::format("its type {} is not known", to));
-    call.result(0, converted(call.known(0, "operands"), static_cast<Type>(to)));
+    call.result(
+        0, converted(call.known(0, "operands"), static_cast<Type>(to), call.integer("saturate", 1) != 0));
     return true;
 }
 

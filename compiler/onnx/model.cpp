@@ -34,9 +34,9 @@ constexpr std::array<TypeRow, 27> types{{
     {"complex64"},
     {"complex128"},
     {"bfloat16", ElemType::bf16, 2},
-    {"float8e4m3fn"},
+    {"float8e4m3fn", ElemType::f8e4m3, 1},
     {"float8e4m3fnuz"},
-    {"float8e5m2"},
+    {"float8e5m2", ElemType::f8e5m2, 1},
     {"float8e5m2fnuz"},
     {"uint4", ElemType::u8, 1, 4},
     {"int4", ElemType::i4, 1, 4},
@@ -66,7 +66,8 @@ uint64_t element_bytes(Type type) { return row(type).bytes; }
 int packed_bits(Type type) { return row(type).packed; }
 
 bool is_real(Type type) {
-    return type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
+    return type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64 ||
+           is_float8(elem_of(type));
 }
 
 std::string text_of(const Sizes& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }

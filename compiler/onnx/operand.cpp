@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "base/checked.hpp"
 #include "values/convert.hpp"
+#include "values/float8.hpp"
+#include "values/scalar.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -48,6 +52,9 @@ double real_element(const Tensor& tensor, uint64_t i) {
             return static_cast<double>(values::f32_of_f16(element<uint16_t>(tensor, i)));
         case Type::bf16:
             return static_cast<double>(values::f32_of_bf16(element<uint16_t>(tensor, i)));
+        case Type::f8e4m3fn:
+        case Type::f8e5m2:
+            return values::load_real(elem_of(tensor.type), tensor.data.bytes, static_cast<int64_t>(i));
         case Type::f32:
             return static_cast<double>(element<float>(tensor, i));
         default:
@@ -65,6 +72,7 @@ void put(std::vector<uint8_t>& bytes, T value) {
 void put_real(std::vector<uint8_t>& bytes, ElemType elem, double value) {
     if (elem == ElemType::f16) return put(bytes, values::f16_of(value));
     if (elem == ElemType::bf16) return put(bytes, values::bf16_of(value));
+    if (is_float8(elem)) return put(bytes, values::f8_of(value, values::format_of_f8(elem)));
     put(bytes, values::f32_of(value));
 }
 
@@ -176,9 +184,20 @@ double rounded(Type type, double value) {
             return static_cast<double>(values::f32_of_bf16(values::bf16_of(value)));
         case Type::f32:
             return static_cast<double>(values::f32_of(value));
+        case Type::f8e4m3fn:
+        case Type::f8e5m2:
+            return float8_of(type, value, true);
         default:
             return value;
     }
+}
+
+double float8_of(Type type, double value, bool saturates) {
+    const values::Float8& format = values::format_of_f8(elem_of(type));
+    const std::array<float, 256>& numbers = values::f8_numbers(elem_of(type));
+    const auto greatest = static_cast<double>(numbers[format.greatest]);
+    if (saturates && !std::isnan(value)) value = std::clamp(value, -greatest, greatest);
+    return static_cast<double>(numbers[values::f8_of(value, format)]);
 }
 
 int64_t wrapped(Type type, int64_t value) {

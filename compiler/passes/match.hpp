@@ -11,7 +11,7 @@ inline bool is(const Node& node, std::string_view opcode) { return node.spec().n
 bool is_any(const Node& node, std::initializer_list<std::string_view> opcodes);
 bool is_elementwise(const Node& node);
 
-/// A float that stands for itself.
+/// A float that stands for itself, and may become another type: float8 is what a model rounds to.
 bool is_plain_float(const graph::Value& value);
 /// Whether it is quantised.
 bool has_quant(const graph::Value& value);

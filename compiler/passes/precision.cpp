@@ -16,6 +16,10 @@ double largest(ElemType elem) {
             return 65504;
         case ElemType::bf16:
             return 0x1.fep127;
+        case ElemType::f8e4m3:
+            return 448;
+        case ElemType::f8e5m2:
+            return 57344;
         default:
             return 0x1.fffffep127;  // posits stop at their largest by themselves
     }

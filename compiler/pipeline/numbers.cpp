@@ -12,6 +12,7 @@
 #include "compiler/precision/report.hpp"
 #include "compiler/quantize/absorb_qdq.hpp"
 #include "compiler/quantize/equalise.hpp"
+#include "compiler/quantize/float8.hpp"
 #include "compiler/quantize/plan.hpp"
 
 namespace kpu::pipeline {
@@ -61,21 +62,37 @@ graph::Supports supports_of(const compiler::Target& target) {
 void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options& options,
                   const passes::AfterPass& after) {
     const bool quantized = quantize::is_quantized(graph);
-    check_options(quantized, precision);
+    check_options(graph, quantized, precision);
     precision::keep(graph, request_.options.text("keep"));
-    precision::spread(graph, precision, supports_of(target_));
-    if (!quantized && precision != ElemType::f32)
-        passes::keep_norms_wide(graph, precision, supports_of(target_));
-    passes::check_kept(graph, precision, supports_of(target_));
+    const ElemType rest = is_float8(precision) ? float_beside_float8() : precision;
+    precision::spread(graph, rest, supports_of(target_));
+    if (!quantized && rest != ElemType::f32) passes::keep_norms_wide(graph, rest, supports_of(target_));
+    passes::check_kept(graph, rest, supports_of(target_));
     if (quantized) return absorb(graph, precision);
+    if (is_float8(precision)) return make_float8(graph, precision, options, after);
     if (is_integer(precision)) return quantize(graph, precision);
     convert(graph, precision, options, after);
 }
 
 // ---- options
 
-void Numbers::check_options(bool quantized_already, ElemType precision) const {
+void Numbers::check_options(const graph::Graph& graph, bool quantized_already, ElemType precision) const {
+    const bool has_float8 = std::any_of(graph.values.begin(), graph.values.end(),
+                                        [](const graph::Value& value) { return is_float8(value.elem); });
+    if (is_integer(precision) && has_float8) {
+        throw UserError(
+            fmt::format("{}: the model has float8 tensors, which --precision {} does not take. Fix: choose a "
+                        "--precision of floats.",
+                        origin_, precision::precision_name(precision)));
+    }
     const bool measures = asked("accuracy") || asked("report-accuracy");
+    const bool calibrates = is_integer(precision) || is_float8(precision);
+    if (is_float8(precision) && quantized_already) {
+        throw UserError(
+            fmt::format("{}: the model is quantized already, which --precision {} does not take. Fix: give "
+                        "the float model, or choose another --precision.",
+                        origin_, precision::precision_name(precision)));
+    }
     if (measures && quantized_already) {
         throw UserError(
             fmt::format("{}: the model is quantized already, so its error cannot be measured. Fix: give the "
@@ -91,20 +108,21 @@ void Numbers::check_options(bool quantized_already, ElemType precision) const {
     }
     if (asked("calibrate") && quantized_already)
         notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
-    if (asked("calibrate") && !quantized_already && !is_integer(precision) && !measures)
-        notes_.warning({origin_, 0, 0},
-                       "--calibrate is for --precision int8 and int4, --accuracy and --report-accuracy; it "
-                       "is not used.");
-    if (!is_integer(precision) || quantized_already) {
+    if (asked("calibrate") && !quantized_already && !calibrates && !measures)
+        notes_.warning(
+            {origin_, 0, 0},
+            "--calibrate is for --precision int8, int4 and fp8, --accuracy and --report-accuracy; it "
+            "is not used.");
+    if (!calibrates || quantized_already) {
         for (const char* const option : {"calibration-method", "percentile"}) {
             if (asked(option))
                 notes_.warning(
                     {origin_, 0, 0},
-                    fmt::format("--{} is for what --precision int8 and int4 quantize; it is not used.",
+                    fmt::format("--{} is for what --precision int8, int4 and fp8 quantize; it is not used.",
                                 option));
         }
     }
-    if (!asked("calibrate") && !quantized_already && is_integer(precision)) {
+    if (!asked("calibrate") && !quantized_already && calibrates) {
         throw UserError(fmt::format(
             "{}: {} needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "
             "(.npy, .png or .jpg files), or --calibrate random:1 where accuracy does not matter.",
@@ -202,6 +220,51 @@ void Numbers::quantize(graph::Graph& graph, ElemType precision) {
     graph::Graph marked = exact;
     choose(marked, std::move(question), *samples);
     take(graph, quantize::quantize(marked, ranges, options, samples.get()));
+    warn_of_random(*samples);
+}
+
+/// What is no product in float8 is computed in: the narrowest of the device's that has the range for it.
+ElemType Numbers::float_beside_float8() const {
+    for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32}) {
+        if (target_.has_rate(type, type) && target_.takes("softmax", {type}, {type})) return type;
+    }
+    throw UserError(
+        fmt::format("{}: `{}` has no f16, bf16 or f32 for what is no product. Fix: choose a device that has, "
+                    "such as core128-fp8.",
+                    origin_, target_.platform.name()));
+}
+
+void Numbers::make_float8(graph::Graph& graph, ElemType precision, const passes::Options& options,
+                          const passes::AfterPass& after) {
+    passes::Options anywhere = options;  // a machine that has all
+    anywhere.precision = float_beside_float8();
+    anywhere.f32_outputs = false;  // products get f32 sums below
+    passes::Options with_device = anywhere;
+    with_device.supports = supports_of(target_);
+    const graph::Graph exact = graph;
+    const auto samples = open_samples(exact);
+    const auto in_floats = [](const graph::Graph& marked, const passes::Options& with,
+                              const passes::AfterPass& then = {}) {
+        graph::Graph made = marked;
+        passes::run_passes(made, with, passes::Stage::types, then);
+        return quantize::split_addends(std::move(made));
+    };
+    const graph::Graph plain = in_floats(exact, with_device);
+    const quantize::NamedRanges ranges =
+        quantize::by_name(plain, quantize::checked_ranges(plain, *samples, range_options()));
+    const auto in_float8 = [&](const graph::Graph& marked, const passes::Options& with) {
+        graph::Graph made = in_floats(marked, with);
+        quantize::make_float8_products(made, ranges, precision, with.supports);
+        return made;
+    };
+    precision::Question question;
+    question.exact = &exact;
+    question.precision = precision;
+    question.compiled = [&](const graph::Graph& marked) { return in_float8(marked, with_device); };
+    question.alone = [&](const graph::Graph& marked) { return in_float8(marked, anywhere); };
+    choose(graph, std::move(question), *samples);
+    graph = in_floats(graph, with_device, after);
+    tell_of_floats(quantize::make_float8_products(graph, ranges, precision, with_device.supports));
     warn_of_random(*samples);
 }
 
@@ -323,10 +386,9 @@ void Numbers::tell(const precision::Mix& mix) const {
                         : fmt::format(", {:.1f} dB before {}", precision::decibel(mix.narrow_noise), names)));
 }
 
-void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
-    graph = std::move(result.graph);
+void Numbers::tell_of_floats(const std::vector<std::string>& in_floats) const {
     std::map<std::string, std::vector<std::string>> by_reason;
-    for (const std::string& node : result.in_floats) {
+    for (const std::string& node : in_floats) {
         const size_t colon = node.rfind(": ");
         by_reason[node.substr(colon + 2)].push_back(node.substr(0, colon));
     }
@@ -338,6 +400,11 @@ void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
         notes_.info({origin_, 0, 0}, fmt::format("stays in floats, because {}: {}{}.", reason,
                                                  fmt::join(nodes.begin(), last, ", "), more));
     }
+}
+
+void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
+    graph = std::move(result.graph);
+    tell_of_floats(result.in_floats);
     for (const std::string& name : result.narrow_sums)
         notes_.warning({origin_, 0, 0},
                        fmt::format("`{}` makes f16 of sums of integers, which end at 65504: `{}` has no f32 "

@@ -32,7 +32,7 @@ class Numbers {
 
   private:
     bool asked(std::string_view option) const { return !request_.options.text(option).empty(); }
-    void check_options(bool quantized_already, ElemType precision) const;
+    void check_options(const graph::Graph& graph, bool quantized_already, ElemType precision) const;
     std::unique_ptr<quantize::Samples> open_samples(const graph::Graph& graph) const;
     void warn_of_random(const quantize::Samples& samples) const;
     void warn_of_large_weights(const graph::Graph& graph, ElemType precision) const;
@@ -42,6 +42,9 @@ class Numbers {
     void absorb(graph::Graph& graph, ElemType precision);
     int64_t group_size() const;
     void quantize(graph::Graph& graph, ElemType precision);
+    void make_float8(graph::Graph& graph, ElemType precision, const passes::Options& options,
+                     const passes::AfterPass& after);
+    ElemType float_beside_float8() const;
     void equalise(graph::Graph& exact, std::vector<quantize::Range>& ranges, const quantize::Samples& samples,
                   const quantize::QuantizeOptions& options) const;
     void convert(graph::Graph& graph, ElemType precision, const passes::Options& options,
@@ -49,6 +52,7 @@ class Numbers {
     void choose(graph::Graph& graph, precision::Question question, const quantize::Samples& samples);
     void tell(const precision::Mix& mix) const;
     void take(graph::Graph& graph, quantize::QuantizeResult result) const;
+    void tell_of_floats(const std::vector<std::string>& in_floats) const;
 
     const compiler::LoadRequest& request_;
     const std::string& origin_;

@@ -5,25 +5,29 @@ namespace kpu::pipeline {
 std::vector<OptionRow> option_rows() {
     return {
         {"precision",
-         "type of the products: f32, fp16, bf16, int8, int4 (weights of 4 bits, activations of 8), posit8 "
+         "type of the products: f32, fp16, bf16, int8, int4 (weights of 4 bits, activations of 8), fp8 "
+         "(f8e4m3 "
+         "with scales), fp8_e5m2, posit8 "
          "(of es 0; posit8_es1, posit8_es2), posit16 (of es 1; posit16_es0, posit16_es2); "
          "without it the widest float type of the device",
          ValueKind::choice,
          "",
-         {"f32", "fp16", "bf16", "int8", "int4", "posit8", "posit8_es1", "posit8_es2", "posit16",
-          "posit16_es0", "posit16_es2"}},
+         {"f32", "fp16", "bf16", "int8", "int4", "fp8", "fp8_e5m2", "posit8", "posit8_es1", "posit8_es2",
+          "posit16", "posit16_es0", "posit16_es2"}},
         {"group-size",
          "of int4: input channels of a weight that have one scale, for each output channel; the last group "
          "of a "
          "sum may be shorter",
          ValueKind::text, "32"},
         {"calibrate",
-         "samples of the inputs, for int8 and int4: a folder of .npy, .png, .jpg files (of several inputs: a "
+         "samples of the inputs, for int8, int4 and fp8: a folder of .npy, .png, .jpg files (of several "
+         "inputs: a "
          "folder "
          "for each), or random:SEED",
          ValueKind::text},
         {"calibration-method",
-         "numbers that the int8 steps must reach: minmax (all), percentile (their middle), mse (least error "
+         "numbers that the int8 steps or float8 must reach: minmax (all), percentile (their middle), mse "
+         "(least error "
          "of the "
          "steps), entropy (least loss of information); without it minmax",
          ValueKind::choice,

@@ -23,7 +23,7 @@ Wish wish_of(std::string_view text) {
         wish.pattern = text.substr(0, equals);
         wish.type = type_named(text.substr(equals + 1));
     }
-    if (wish.pattern.empty() || !is_float(wish.type)) {
+    if (wish.pattern.empty() || !is_float(wish.type) || is_float8(wish.type)) {
         throw UserError(
             fmt::format("--keep: `{}` is not OPERATION=TYPE. Fix: write such as conv1=fp16; types are f32, "
                         "fp16, bf16, posit8, posit16, posit8_es1, posit8_es2, posit16_es0, posit16_es2.",
@@ -45,15 +45,27 @@ ElemType type_named(std::string_view name) {
     if (name == "f32") return ElemType::f32;
     if (name == "fp16") return ElemType::f16;
     if (name == "bf16") return ElemType::bf16;
+    if (name == "fp8") return ElemType::f8e4m3;
+    if (name == "fp8_e5m2") return ElemType::f8e5m2;
     if (const auto type = parse_elem_type(name); type && is_posit(*type)) return *type;
     return name == "int8" ? ElemType::i8 : name == "int4" ? ElemType::i4 : ElemType::none;
 }
 
 std::string_view precision_name(ElemType type) {
-    return type == ElemType::f16  ? "fp16"
-           : type == ElemType::i8 ? "int8"
-           : type == ElemType::i4 ? "int4"
-                                  : kpu::name_of(type);
+    switch (type) {
+        case ElemType::f16:
+            return "fp16";
+        case ElemType::f8e4m3:
+            return "fp8";
+        case ElemType::f8e5m2:
+            return "fp8_e5m2";
+        case ElemType::i8:
+            return "int8";
+        case ElemType::i4:
+            return "int4";
+        default:
+            return kpu::name_of(type);
+    }
 }
 
 void spread(graph::Graph& graph, ElemType precision, const graph::Supports& supports) {

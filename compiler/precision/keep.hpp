@@ -6,7 +6,7 @@
 
 namespace kpu::precision {
 
-/// "f32", "fp16", "bf16", "posit8", "posit16" (of another es: "posit8_es2"), "int8", "int4" <-> element types; none: it is no such word.
+/// "f32", "fp16", "bf16", "fp8" (f8e4m3), "fp8_e5m2", "posit8", "posit16" (of another es: "posit8_es2"), "int8", "int4" <-> element types; none: it is no such word.
 ElemType type_named(std::string_view name);
 std::string_view precision_name(ElemType type);
 

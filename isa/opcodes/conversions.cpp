@@ -19,6 +19,31 @@ bool narrowing(const OpcodeSpec&, const Types& in, const Types& out) {
     return in[0] == ElemType::i32 && is_narrow_integer(out[0]);
 }
 
+bool to_blocks(const OpcodeSpec&, const Types& in, const Types& out) {
+    return is_float(in[0]) && !is_float8(in[0]) && is_float8(out[0]) && out[1] == ElemType::u8;
+}
+bool from_blocks(const OpcodeSpec&, const Types& in, const Types& out) {
+    return is_float8(in[0]) && in[1] == ElemType::u8 && is_float(out[0]) && !is_float8(out[0]);
+}
+
+/// That of X with a place for each block along `axis`.
+Dims blocks_of(const ShapeCase& c) {
+    Dims result = c.in(0);
+    const int64_t rank = result.rank, given = c.attrs.integer("axis", -1);
+    const int64_t at = given < 0 ? given + rank : given;
+    if (at < 0 || at >= rank)
+        c.fail("axis is {}, but X has {} dimensions. Fix: use one of them.", given, rank);
+    result[static_cast<size_t>(at)] = block_count(c, result[static_cast<size_t>(at)]);
+    return result;
+}
+std::vector<Dims> block_shapes(const ShapeCase& c) { return {c.in(0), blocks_of(c)}; }
+std::vector<Dims> whole_shape(const ShapeCase& c) {
+    if (!(c.in(1) == blocks_of(c)))
+        c.fail("S must be {}, an exponent for each block: {}. Fix: change its shape.",
+               shape_text(blocks_of(c)), c.operands_text());
+    return {c.in(0)};
+}
+
 OpcodeSpec conversion(std::string_view name, TypeRule types, std::string_view formula) {
     OpcodeSpec row;
     row.name = row.family = name;
@@ -39,6 +64,10 @@ void add_conversions(Table& t) {
     t.push_back(conversion("cast", numbers,
                            "Y = X in the type of Y; float to integer truncates and saturates, integers "
                            "saturate"));
+    t.back().attributes = {
+        {"saturate", AttrKind::boolean, false, "true",
+         "of a float8 Y: numbers beyond its range and infinities become its greatest number; "
+         "false: infinities of f8e5m2, NaN of f8e4m3"}};
     t.back().inputs = {x};
     t.back().outputs = {y};
     t.back().unit = UnitKind::cstl;
@@ -47,6 +76,19 @@ void add_conversions(Table& t) {
         "dst = saturate(round_half_even(f32(f32(src) / scale)) + zero_point), quantization of dst"));
     t.push_back(
         conversion("dequantize", integer_to_float, "dst = (src - zero_point) * scale, quantization of src"));
+    const AttrSpec along{"axis", AttrKind::integer, false, "-1", "dimension that blocks lie along"};
+    const OperandSpec exponents{"S", false, OperandRole::integer};
+    t.push_back(conversion("quantize.mx", to_blocks,
+                           "S = E8M0 exponent of each block: floor(log2(max |X|)) less that of dst's "
+                           "greatest number, plus 127, in "
+                           "0..254, 255 of NaN and infinities; dst = X / 2^(S - 127) in float8, saturating"));
+    t.back().outputs = {dst, exponents};
+    t.back().attributes = {block_size, along};
+    t.back().shapes = block_shapes;
+    t.push_back(conversion("dequantize.mx", from_blocks, "dst = src * 2^(S - 127); NaN where S is 255"));
+    t.back().inputs = {src, exponents};
+    t.back().attributes = {block_size, along};
+    t.back().shapes = whole_shape;
     t.push_back(
         conversion("requant", narrowing,
                    "dst = saturate(round_half_even((src - zp_src) * (scale_src / scale_dst)) + zp_dst) in "

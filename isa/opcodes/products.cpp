@@ -100,6 +100,29 @@ std::vector<Dims> group_product_shape(const ShapeCase& c) {
     return result;
 }
 
+/// float8 with exponents of blocks, which are bytes; sums are f32, and C continues them.
+bool block_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
+                         const std::vector<ElemType>& out) {
+    return in.size() >= 4 && is_float8(in[0]) && is_float8(in[1]) && in[2] == ElemType::u8 &&
+           in[3] == ElemType::u8 && out[0] == ElemType::f32 &&
+           (in.size() <= spec.addend || in[spec.addend] == ElemType::f32);
+}
+
+std::vector<Dims> block_product_shape(const ShapeCase& c) {
+    std::vector<Dims> result = product_shape(c);
+    if (c.in(0).rank != 2) c.fail("operands are matrices: {}. Fix: reshape the regions.", c.operands_text());
+    const int64_t m = c.in(0)[0], k = c.in(0)[1], n = c.in(1)[1];
+    const int64_t count = block_count(c, k);
+    const Dims &sa = c.in(2), &sb = c.in(3);
+    if (sa.rank != 2 || sb.rank != 2 || sa[0] != m || sa[1] != count || sb[0] != count || sb[1] != n) {
+        c.fail(
+            "SA must be [{},{}] and SB [{},{}], an exponent for each block of K: {}. Fix: change their "
+            "shape.",
+            m, count, count, n, c.operands_text());
+    }
+    return result;
+}
+
 void check_layout(const ShapeCase& c, size_t spatial) {
     const size_t rank = spatial + 2;
     const Dims* declared = c.declared();
@@ -274,6 +297,21 @@ OpcodeSpec with_group_scales(OpcodeSpec row) {
     return row;
 }
 
+/// The accumulating form with exponents for blocks of K in both factors: the block formats of OCP (MX).
+OpcodeSpec with_block_exponents(OpcodeSpec row) {
+    row.inputs = {row.inputs[0],
+                  row.inputs[1],
+                  {"SA", false, OperandRole::integer},
+                  {"SB", false, OperandRole::integer},
+                  opt_c};
+    row.attributes = {block_size};
+    row.types = block_product_types;
+    row.shapes = block_product_shape;
+    row.addend = 4;
+    row.accumulates = row.in_place_allowed = true;
+    return row;
+}
+
 OpcodeSpec future(OpcodeSpec row) {
     row.future = true;
     return row;
@@ -301,6 +339,11 @@ void add_products(Table& t) {
         "S[g,n]; A, B integers, S [K/group_size,N] f16 or f32, or [2,...] with zero points of B; Y, C f32; "
         "C may be Y")));
     t.back().shapes = group_product_shape;
+    t.push_back(with_block_exponents(product(
+        "gemm.mx", {a, b},
+        "Y = C, then for each block b of block_size k's: Y = Y + (sum_k A[m,k] * B[k,n]) * 2^(SA[m,b] - 127) "
+        "* "
+        "2^(SB[b,n] - 127); A, B float8, SA, SB their exponents (E8M0; 255: NaN); Y, C f32; C may be Y")));
     t.push_back(with_group_scales(convolution(
         "conv2d.group", 2, {pads, strides, dilations, accum},
         "Y = C + conv2d(X, W) with a scale for each group of group_size input channels, as "

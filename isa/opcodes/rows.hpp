@@ -22,6 +22,9 @@ inline const AttrSpec pads{"pads", AttrKind::ints, true, "", "[top, left, bottom
 inline const AttrSpec strides{"strides", AttrKind::ints, true, "", "[vertical, horizontal]"};
 inline const AttrSpec axis{"axis", AttrKind::integer, true, "", "dimension; negative counts from the last"};
 
+inline const AttrSpec block_size{"block_size", AttrKind::integer, false, "32",
+                                 "elements that share an exponent; the last block may be shorter"};
+
 inline const OperandSpec a{"A"}, b{"B"}, x{"X"}, y{"Y"}, src{"src"}, dst{"dst"};
 
 // energy keys
@@ -44,5 +47,7 @@ int64_t window_positions(int64_t size, int64_t before, int64_t behind, int64_t w
 /// Refuses windows that do not fit into X.
 void check_window_fits(const ShapeCase& c, const std::vector<int64_t>& positions);
 void append(const ShapeCase& c, Dims& shape, int64_t size);
+/// Blocks of `block_size` along an extent.
+int64_t block_count(const ShapeCase& c, int64_t extent);
 
 }  // namespace kpu::opcodes

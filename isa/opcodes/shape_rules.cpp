@@ -29,4 +29,10 @@ void append(const ShapeCase& c, Dims& shape, int64_t size) {
     shape[shape.rank++] = size;
 }
 
+int64_t block_count(const ShapeCase& c, int64_t extent) {
+    const int64_t size = c.attrs.integer("block_size", 32);
+    if (size < 1) c.fail("block_size is {}. Fix: use at least 1; the formats of OCP have 32.", size);
+    return (extent + size - 1) / size;
+}
+
 }  // namespace kpu::opcodes

@@ -69,6 +69,8 @@ std::string_view energy_action(const OpcodeSpec& spec, ElemType type) {
         case ElemType::u32:
             return "op.i32";
         case ElemType::f16:
+        case ElemType::f8e4m3:  // lanes widen them
+        case ElemType::f8e5m2:
             return "op.f16";
         case ElemType::posit8:
             return "op.posit8";

@@ -1,7 +1,7 @@
 """Arrays of the host: which NumPy dtype stands for which element type.
 
-Floats and integers stand for themselves. i4 is int8 with values in [-8, 7]; bf16, posit8 and posit16 are
-their bit patterns, as uint16, uint8 and uint16. Arrays of the dtypes of ml_dtypes in ``TAKEN`` are taken too.
+Floats and integers stand for themselves. i4 is int8 with values in [-8, 7]; bf16, posits and float8 are
+their bit patterns, as uint16 or uint8. Arrays of the dtypes of ml_dtypes in ``TAKEN`` are taken too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ TAKEN: dict[str, tuple[bool, type[np.generic]]] = {
     "uint4": (False, np.uint8),
     "uint2": (False, np.uint8),
 }
+
+
+#: Element types of the device that are floats of ml_dtypes.
+FLOAT8 = {"float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
 def host_array(
@@ -65,7 +69,7 @@ def host_array(
         as_bits, dtype_of = found
         held = element_type() if as_bits and element_type else ""
         # bytes of u8 may be float8, as in Pallas kernels
-        if held not in ("", "bf16" if dtype_of is np.uint16 else "u8"):
+        if held not in ("", "bf16" if dtype_of is np.uint16 else "u8", FLOAT8.get(array.dtype.name)):
             raise UserError(
                 f"{what} is {array.dtype}, which is not {held}. Fix: convert the values, or give the bits "
                 f"with .view(np.{dtype_of.__name__}) if they are meant."

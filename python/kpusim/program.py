@@ -314,10 +314,10 @@ def compile(
         The model.
     platform : Platform, str or path
         The device, by name or file.
-    precision : {"f32", "fp16", "bf16", "int8", "int4", "posit8", "posit16"}, optional
+    precision : {"f32", "fp16", "bf16", "int8", "int4", "fp8", "fp8_e5m2", "posit8", "posit16"}, optional
         Type of the products; without it the widest float type of the device.
     calibrate : str or path, optional
-        Samples of the inputs, which int8, ``accuracy`` and ``report_accuracy`` need: a folder, or
+        Samples of the inputs, which int8, fp8, ``accuracy`` and ``report_accuracy`` need: a folder, or
         ``"random:SEED"``.
     dims : mapping of str to int, optional
         Sizes of dynamic dimensions by their name, or ``"INPUT.AXIS"``; others are 1.

@@ -1,6 +1,6 @@
 """How far compiled networks are from PyTorch: the table of docs/networks.md.
 
-usage: accuracy.py [--update] [--growth] [NAME ...]; rows of networks that are not named stay as they are
+usage: accuracy.py [--update] [--growth] [NAME | NAME:PRECISION ...]; rows that are not named stay as they are
 
 Random weights, batch-norm statistics calibrated (examples/networks); the digits network is the trained one.
 Outputs are divided by the range of what PyTorch gives in float32, so that they have unit range. Where a bound
@@ -48,17 +48,26 @@ class Row(NamedTuple):
 ROWS = (
     Row("resnet18", "fp16", 0.001),
     Row("resnet18", "int8", 0.01),
+    Row("resnet18", "fp8", None),
+    Row("resnet18", "fp8_e5m2", None),
     Row("yolov8n", "fp16", 0.001),
     Row("yolov8n", "int8", 0.02),
     Row("mobilenet_v2", "fp16", None),
     Row("mobilenet_v2", "int8", 0.01),
+    Row("mobilenet_v2", "fp8", None),
     Row("digits_cnn", "fp16", None),
     Row("digits_cnn", "int8", None),
+    Row("digits_cnn", "fp8", None),
+    Row("digits_cnn", "fp8_e5m2", None),
     Row("digits_cnn", "bf16", None),
     Row("digits_cnn", "posit16", None),
     Row("digits_cnn", "posit8", None),
 )
-DEVICES = {"bf16": "swkpu-v2", "posit8": "swkpu-v2", "posit16": "swkpu-v2"}  #: swkpu-v1 has not all types
+#: swkpu-v1 has not all types
+DEVICES = dict.fromkeys(("bf16", "posit8", "posit16"), "swkpu-v2") | dict.fromkeys(
+    ("fp8", "fp8_e5m2"), "core128-fp8"
+)
+CALIBRATED = ("int8", "fp8", "fp8_e5m2")
 
 
 class Result(NamedTuple):
@@ -98,7 +107,7 @@ def torch_network(row: Row) -> Result:
     inputs = [sample(row.network, seed=100 + i) for i in range(SAMPLES)]
     options: dict[str, object] = {"precision": row.precision, "mode": "functional"}
     options["platform"] = DEVICES.get(row.precision, "swkpu-v1")
-    if row.precision == "int8":
+    if row.precision in CALIBRATED:
         options["calibration"] = [sample(row.network, seed=200 + i) for i in range(CALIBRATION)]
     report = Path(tempfile.mkdtemp(prefix="kpusim_accuracy_")) / "errors.csv"
     if row.bound is not None:
@@ -133,7 +142,7 @@ def digits(row: Row) -> Result:
     images = np.load(NETWORKS / "images.npy")
     model = onnx.load(NETWORKS / "digits_cnn.onnx")
     (want,) = onnx.reference.ReferenceEvaluator(model).run(None, {"image": images})
-    options = {"calibrate": NETWORKS / "calibration"} if row.precision == "int8" else {}
+    options = {"calibrate": NETWORKS / "calibration"} if row.precision in CALIBRATED else {}
     program = kpusim.compile(
         NETWORKS / "digits_cnn.onnx",
         DEVICES.get(row.precision, "swkpu-v1"),
@@ -192,7 +201,7 @@ def main() -> None:
     print(*lines, sep="\n")
     text = PAGE.read_text(encoding="utf-8")
     for row in ROWS:
-        if given.names and row.network not in given.names:
+        if given.names and not {row.network, f"{row.network}:{row.precision}"} & set(given.names):
             lines += [
                 old for old in text.splitlines() if old.startswith(f"| {row.network} | {row.precision} | ")
             ][:1]

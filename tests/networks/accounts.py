@@ -47,6 +47,8 @@ DEVICES = (
     ("core128-hbm2", "int8", ("engine.vector.vpu_count=2",)),
     ("core128-hbm2", "bf16", ()),
     ("core128-hbm2", "f32", ()),
+    ("core128-fp8", "fp8", ("engine.vector.vpu_count=2",)),
+    ("core128-fp8", "fp8_e5m2", ()),
 )
 
 
@@ -309,7 +311,7 @@ def problems(kpusim: str, model: Path, macs: int, run: Run) -> list[str] | None:
     """What does not hold; None where the device refuses the network."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "run"
-        calibrate = ["--calibrate", "random:1"] if run.precision.startswith("int") else []
+        calibrate = ["--calibrate", "random:1"] if run.precision.startswith(("int", "fp8")) else []
         sets = [word for each in run.sets for word in ("--set", each)]
         options = ["--platform", run.device, "--precision", run.precision, *calibrate, *sets]
         fill = "zeros" if run.seed % 3 == 0 else f"random:{run.seed}"

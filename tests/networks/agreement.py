@@ -38,7 +38,7 @@ def verdict(kpusim: str, model: Path, case: Case) -> tuple[bool, str]:
 
     with tempfile.TemporaryDirectory() as name:
         program, timed, functional = (Path(name) / part for part in ("n.kpu", "timed", "functional"))
-        calibrate = ["--calibrate", "random:1"] if case.precision.startswith("int") else []
+        calibrate = ["--calibrate", "random:1"] if case.precision.startswith(("int", "fp8")) else []
         options = ["--platform", case.device, "--precision", case.precision, "--batch", case.batch]
         try:
             told("compile", model, *options, *calibrate, "-o", program)

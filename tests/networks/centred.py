@@ -4,7 +4,8 @@ usage: centred.py KPUSIM MODEL.onnx NETWORK DEVICE PRECISION [--inputs N] [--gro
 
 Outputs of random networks are alike whatever the input (a cosine of 0.97 between those of different inputs),
 so what all outputs have in common is subtracted first, from what ONNX Runtime gives in float32 and from ours:
-the rest tells inputs apart, and its error is what counts. int8 and int4 are calibrated on 32 further samples.
+the rest tells inputs apart, and its error is what counts. int8, int4 and float8 are calibrated on 32 further
+samples.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def centred(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         calibrate: list[str] = []
-        if precision.startswith("int"):
+        if precision.startswith(("int", "fp8")):
             for number, batch in enumerate(batches(network, CALIBRATED, 2000)):
                 save(folder / "samples", names, batch, number)
             calibrate = ["--calibrate", str(folder / "samples")]

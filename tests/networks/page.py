@@ -40,12 +40,25 @@ DEVICES = {
     "tile32": ("int8", "fp16", "bf16", "f32"),
     "npm_lite": ("int8", "fp16"),
     "core128-hbm2": ("int8", "bf16", "f32"),
+    "core128-fp8": ("fp8", "fp8_e5m2"),
 }
 ROOFLINE = ("swkpu-v1", "int8")
 BATCH = {"resnet50": (8,), "bert_base": (8,)}  #: more than one inference, on the device with most arithmetic
 BATCH_DEVICE = ("core128-hbm2", "bf16")
 SHARE = 0.005  #: of the cycles: smaller operations are charged mostly what their neighbours leave over
-BITS = {"I4": 4, "I8": 8, "U8": 8, "POSIT8": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "POSIT16": 16}
+BITS = {
+    "I4": 4,
+    "I8": 8,
+    "U8": 8,
+    "POSIT8": 8,
+    "F8E4M3": 8,
+    "F8E5M2": 8,
+    "I16": 16,
+    "U16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "POSIT16": 16,
+}
 HEAD = (
     "network | device | precision | batch | cycles | ms | inferences/s | arrays: spatial x temporal"
     " | cycles / least | DRAM / compulsory | uJ each | most of the rest | predicted | operations | dB"
@@ -161,7 +174,7 @@ def refusal(error: subprocess.CalledProcessError) -> str:
 
 def measure(kpusim: str, model: Path, case: Case) -> Measured:
     """Compile and run without values."""
-    calibrate = ["--calibrate", "random:1"] if case.precision.startswith("int") else []
+    calibrate = ["--calibrate", "random:1"] if case.precision.startswith(("int", "fp8")) else []
     batch = ["--batch", case.batch]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

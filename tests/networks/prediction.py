@@ -24,7 +24,7 @@ from typing import NamedTuple
 DEVICES = (
     *("swkpu-v1:int8", "swkpu-v1:fp16", "swkpu-v2:bf16", "swkpu-v2:posit8", "swkpu-v2:posit16"),
     *("tile32:int8", "tile32:fp16", "tile32:bf16", "tile32:f32", "npm_lite:int8", "npm_lite:fp16"),
-    *("core128-hbm2:int8", "core128-hbm2:bf16", "core128-hbm2:f32"),
+    *("core128-hbm2:int8", "core128-hbm2:bf16", "core128-hbm2:f32", "core128-fp8:fp8"),
 )
 SHARE = 0.005
 
@@ -40,7 +40,7 @@ class Compared(NamedTuple):
 
 def compare(kpusim: str, model: Path, platform: str, precision: str) -> Compared | None:
     """Compile and run a model; None if the device refuses."""
-    calibrate = ["--calibrate", "random:1"] if precision == "int8" else []
+    calibrate = ["--calibrate", "random:1"] if precision in ("int8", "fp8") else []
     with tempfile.TemporaryDirectory() as folder:
         program, out = Path(folder) / "network.kpu", Path(folder) / "run"
         options = ["--platform", platform, "--precision", precision, *calibrate]

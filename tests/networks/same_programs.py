@@ -37,7 +37,7 @@ def of_networks(networks: list[str], efforts: list[int]) -> Iterator[Compilation
     for network in networks:
         model = export(network)
         for case in cases([network]):
-            integers = case.precision.startswith("int")
+            integers = case.precision.startswith(("int", "fp8"))
             options = ("--platform", case.device, "--precision", case.precision, "--batch", str(case.batch))
             options += ("--calibrate", "random:1") if integers else ()
             more = [("--inferences", "3")] if case.precision == "int8" else []

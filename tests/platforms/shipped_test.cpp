@@ -11,8 +11,9 @@ using testing::HasSubstr;
 
 /// The list of shipped platforms is complete and sorted.
 TEST(Shipped, Names) {
-    EXPECT_THAT(shipped_names(), ElementsAre("core128-hbm2", "edge16", "gemmini16", "npm_lite", "npm_mid",
-                                             "npm_pro", "npm_quad_cstl", "swkpu-v1", "swkpu-v2", "tile32"));
+    EXPECT_THAT(shipped_names(),
+                ElementsAre("core128-fp8", "core128-hbm2", "edge16", "gemmini16", "npm_lite", "npm_mid",
+                            "npm_pro", "npm_quad_cstl", "swkpu-v1", "swkpu-v2", "tile32"));
 }
 
 /// Those that a file states: posits of another es come to the posits of their width.
@@ -131,6 +132,24 @@ TEST(Shipped, MoreTypes) {
     }
 }
 
+/// core128-fp8 is core128-hbm2 with float8 at twice bf16, as H100 has it.
+TEST(Shipped, Float8) {
+    const Platform first = load("core128-hbm2"), second = load("core128-fp8");
+    std::map<std::string, double> rates;
+    for (const proto::MacRate& rate : second.engine(0).array().rate()) rates[rate.type()] = rate.relative();
+    EXPECT_DOUBLE_EQ(rates.at("f8e4m3"), 2 * rates.at("bf16"));
+    EXPECT_DOUBLE_EQ(rates.at("f8e5m2"), 2 * rates.at("bf16"));
+    EXPECT_EQ(rates.size(), first.engine(0).array().rate_size() + 2u);
+    EXPECT_EQ(second.engine(0).array().operand_bytes_per_cycle(),
+              first.engine(0).array().operand_bytes_per_cycle());
+    EXPECT_DOUBLE_EQ(peak_gbps(second), peak_gbps(first));
+    std::map<std::string, double> prices;
+    for (const auto& price : energy_prices(second).actions) prices[price.action] = price.energy_pj;
+    EXPECT_LT(prices.at("mac.f8e5m2"), prices.at("mac.f8e4m3"));
+    EXPECT_LT(prices.at("mac.f8e4m3"), prices.at("mac.bf16"));
+    EXPECT_GT(prices.at("mac.f8e5m2"), prices.at("mac.i8"));
+}
+
 /// tile32 has MACs of the four types of the tile schedules; the HBM2 core has its stack's bandwidth.
 TEST(Shipped, Tile32AndCore128) {
     const Platform tile = load("tile32");
@@ -196,6 +215,10 @@ TEST(Shipped, EveryOpcodeHasVariants) {
             if (spec.movement || spec.refused) continue;
             if (spec.group_scales && std::none_of(limits.variants.begin(), limits.variants.end(), int4))
                 continue;
+            const auto blocks = [](const TypeVariant& v) { return v.family == "gemm.mx"; };
+            const bool of_blocks =
+                spec.family.size() > 3 && spec.family.substr(spec.family.size() - 3) == ".mx";
+            if (of_blocks && std::none_of(limits.variants.begin(), limits.variants.end(), blocks)) continue;
             const auto takes = [&](const TypeVariant& v) { return v.opcode == spec.family; };
             EXPECT_TRUE(std::any_of(limits.variants.begin(), limits.variants.end(), takes))
                 << name << " has no variant of " << spec.name;
@@ -212,8 +235,10 @@ TEST(Shipped, AgnosticLimits) {
     for (const TypeVariant& variant : variants) {
         extensions += variant.family == "gemm.acc" || variant.family == "conv2d.acc" ||
                       variant.family == "gemm.group" || variant.family == "conv2d.group" ||
-                      variant.family == "requant" || variant.family == "gemm.float_bias" ||
-                      variant.family == "quantize.ext" || variant.family == "dequantize.ext";
+                      variant.family == "requant" || variant.family == "gemm.mx" ||
+                      variant.family == "quantize.mx" || variant.family == "dequantize.mx" ||
+                      variant.family == "gemm.float_bias" || variant.family == "quantize.ext" ||
+                      variant.family == "dequantize.ext";
         conditions +=
             variant.opcode == "compare" || variant.opcode == "classify" || variant.opcode == "logic";
         const std::string& family = variant.family;
@@ -223,11 +248,11 @@ TEST(Shipped, AgnosticLimits) {
         future +=
             (op && opcode(*op).future) || family == "reduce" || family == "arg_reduce" || family == "scan";
     }
-    EXPECT_EQ(extensions, 14u + 14u + 4u + 4u + 2u + 2u + 7u + 9u);
-    EXPECT_EQ(future, 4u * (6 + 3 + 2 + 4) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
-    EXPECT_EQ(conditions, 11u + 5u + 1u);
+    EXPECT_EQ(extensions, 18u + 18u + 4u + 4u + 2u + 2u + 7u + 9u + 4u + 6u + 6u);
+    EXPECT_EQ(future, 4u * (6 + 3 + 2 + 4 + 4) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
+    EXPECT_EQ(conditions, 13u + 7u + 1u);
     EXPECT_EQ(unsigned_elements, 4u * 3);
-    EXPECT_EQ(variants.size() - extensions - future - conditions - unsigned_elements, 17u + 48u);
+    EXPECT_EQ(variants.size() - extensions - future - conditions - unsigned_elements, 17u + 48u + 22u);
 }
 
 }  // namespace

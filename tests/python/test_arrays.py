@@ -1,4 +1,4 @@
-"""Element types that NumPy lacks: bf16, posits and i4 travel as bit patterns and int8."""
+"""Element types that NumPy lacks: bf16, posits, float8 and i4 travel as bit patterns and int8."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ TYPES = [
     ("f32", np.float32, 16),
     ("posit8", np.uint8, 64),
     ("posit16", np.uint16, 32),
+    ("f8e4m3", np.uint8, 64),
+    ("f8e5m2", np.uint8, 64),
 ]
 
 
@@ -70,6 +72,11 @@ def test_dtypes_of_ml_dtypes() -> None:
         assert np.array_equal(interpreter.run({"x": eighths.view(kind)})["y"], eighths)
     with pytest.raises(kpusim.UserError, match="`x` is bfloat16, which is not u8"):
         interpreter.run({"x": np.zeros(64, ml_dtypes.bfloat16)})
+    eighths = np.arange(100, 164, dtype=np.uint8).view(ml_dtypes.float8_e5m2)
+    interpreter.load(COPY.format(type="f8e5m2", count=64))
+    assert np.array_equal(interpreter.run({"x": eighths})["y"], eighths.view(np.uint8))
+    with pytest.raises(kpusim.UserError, match="`x` is float8_e4m3fn, which is not f8e5m2"):
+        interpreter.run({"x": eighths.view(ml_dtypes.float8_e4m3fn)})
     interpreter.load(COPY.format(type="posit8", count=64))
     with pytest.raises(kpusim.UserError, match="which is not posit8"):
         interpreter.run({"x": np.zeros(64, ml_dtypes.float8_e5m2)})

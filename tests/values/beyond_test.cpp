@@ -83,6 +83,15 @@ TEST(Beyond, PositsSaturateAboveTheirLargest) {
     EXPECT_THAT(of_sum(ElemType::posit16, {0x1p28, 0x1p27}, {0x1p20, 0x1p27}), Pair(0, 1));
 }
 
+// 464 is half way from 448 to what would be the next number, and 61440 from 57344: the first becomes the greatest by its tie.
+TEST(Beyond, Float8SaturatesAboveItsLargest) {
+    EXPECT_THAT(of_sum(ElemType::f8e4m3, {448, 448, -448, -256}, {16, 18, -32, -256}), Pair(2, 1));
+    EXPECT_THAT(of_sum(ElemType::f8e5m2, {57344, 57344, -57344, HUGE_VAL}, {3584, 4096, -57344, 1}),
+                Pair(1, 1));
+    EXPECT_THAT(count("exp", {floats(ElemType::f8e5m2, {2}, {12, 1024})}, Operand(ElemType::f8e5m2, {2})),
+                Pair(0, 2));
+}
+
 TEST(Beyond, ProductsCountOnceForAResult) {
     // rows of sums 4 * 200 * 100 = 80000, -80000, 0
     std::vector<double> a(12, 200);

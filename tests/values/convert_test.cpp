@@ -180,6 +180,24 @@ TEST(Float8, EveryPatternAndEveryHalf) {
     }
 }
 
+/// Ends of the formats: finite numbers stay finite, and so do infinities where the format has none.
+TEST(Float8, Saturating) {
+    const double most = std::numeric_limits<double>::max();
+    for (const double value : {449.0, 464.0, 464.1, 1e9, most, double{HUGE_VAL}}) {
+        EXPECT_EQ(saturated_f8(value, e4m3fn), 0x7e) << value;
+        EXPECT_EQ(saturated_f8(-value, e4m3fn), 0xfe) << value;
+    }
+    for (const double value : {61439.0, 61440.0, 1e9, most}) {
+        EXPECT_EQ(saturated_f8(value, e5m2), 0x7b) << value;
+        EXPECT_EQ(saturated_f8(-value, e5m2), 0xfb) << value;
+    }
+    EXPECT_EQ(saturated_f8(HUGE_VAL, e5m2), 0x7c);
+    EXPECT_EQ(saturated_f8(-HUGE_VAL, e5m2), 0xfc);
+    EXPECT_EQ(saturated_f8(-NAN, e4m3fn), 0x7f);
+    EXPECT_EQ(saturated_f8(-NAN, e5m2), 0x7e);
+    EXPECT_EQ(saturated_f8(-0.0, e4m3fn), 0x80);
+}
+
 TEST(Float8, WhatIsSpecial) {
     EXPECT_EQ(f8_of(464.0, e4m3fn), 0x7e);  // half way to 480, which is no number: to the even one
     EXPECT_EQ(f8_of(464.1, e4m3fn), 0x7f);

@@ -67,7 +67,10 @@ constexpr FloatTypes float_types[] = {{ElemType::f16, ElemType::f16, ElemType::f
                                       {ElemType::posit16, ElemType::posit16, ElemType::posit16},
                                       {ElemType::posit8, ElemType::posit16, ElemType::f32},
                                       {ElemType::posit8_es2, ElemType::posit8_es2, ElemType::posit8_es2},
-                                      {ElemType::posit16_es2, ElemType::posit16_es0, ElemType::posit8_es1}};
+                                      {ElemType::posit16_es2, ElemType::posit16_es0, ElemType::posit8_es1},
+                                      {ElemType::f8e4m3, ElemType::f8e4m3, ElemType::f8e4m3},
+                                      {ElemType::f8e5m2, ElemType::f8e4m3, ElemType::f8e5m2},
+                                      {ElemType::f8e5m2, ElemType::f8e5m2, ElemType::f32}};
 struct IntTypes {
     ElemType a, b, y;
 };
@@ -225,9 +228,10 @@ TEST_F(Equivalence, GroupedWeights) {
 }
 
 constexpr ElemType all_types[] = {
-    ElemType::i4,     ElemType::i8,      ElemType::i16,        ElemType::i32,        ElemType::u8,
-    ElemType::u16,    ElemType::u32,     ElemType::f16,        ElemType::bf16,       ElemType::f32,
-    ElemType::posit8, ElemType::posit16, ElemType::posit8_es2, ElemType::posit16_es0};
+    ElemType::i4,         ElemType::i8,          ElemType::i16,    ElemType::i32,
+    ElemType::u8,         ElemType::u16,         ElemType::u32,    ElemType::f16,
+    ElemType::bf16,       ElemType::f32,         ElemType::posit8, ElemType::posit16,
+    ElemType::posit8_es2, ElemType::posit16_es0, ElemType::f8e4m3, ElemType::f8e5m2};
 constexpr int64_t counts[] = {1, 7, 16, 513, 1100};
 
 // relu and add on every type, quantised per tensor, per channel or not.
@@ -343,8 +347,8 @@ TEST_F(Equivalence, Pools) {
 TEST_F(Equivalence, Norms) {
     for (const char* name : {"rmsnorm", "layernorm", "softmax", "log_softmax"}) {
         const size_t vectors = opcode(op(name)).inputs.size() - 1;
-        for (const ElemType type :
-             {ElemType::f16, ElemType::bf16, ElemType::f32, ElemType::posit8, ElemType::posit16}) {
+        for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32, ElemType::posit8,
+                                    ElemType::posit16, ElemType::f8e4m3, ElemType::f8e5m2}) {
             for (const int64_t axis : {-1, 0, 1}) {
                 for (const int64_t size : {1, 5, 64, 700}) {
                     std::vector<Operand> in = {{type, {19, 2, size}}};

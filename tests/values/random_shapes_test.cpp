@@ -39,14 +39,17 @@ class Maker {
         Case made;
         switch (spec.op_class) {
             case OpcodeClass::gemm:
-                make_gemm(spec, types, made);
+                spec.name == "gemm.mx" ? make_block_gemm(types, made) : make_gemm(spec, types, made);
                 break;
             case OpcodeClass::conv:
                 make_conv(spec, types, made);
                 break;
             case OpcodeClass::elementwise:
-            case OpcodeClass::convert:
                 make_pointwise(spec, types, made);
+                break;
+            case OpcodeClass::convert:
+                types.size() > 2 ? make_block_conversion(spec, types, made)
+                                 : make_pointwise(spec, types, made);
                 break;
             case OpcodeClass::pooling:
                 spec.name == "resize" ? make_resize(spec, types, made) : make_pool(spec, types, made);
@@ -148,6 +151,33 @@ class Maker {
                        accumulates ? std::vector<Shape>{with(m, n)}
                                    : std::vector<Shape>{{n}, {1, n}, {m, 1}, {m, n}, with(m, n)});
         if (!spec.group_scales) quantise(made, made.in[1].shape.rank - 2);
+    }
+
+    void make_block_gemm(const Types& types, Case& made) {
+        const int64_t m = size(), n = size(), k = pick(random_, 1, 80);
+        const int64_t block = coin(2) ? 32 : pick(random_, 1, 40), count = (k + block - 1) / block;
+        made.in = {{types[0], {m, k}}, {types[1], {k, n}}, {types[2], {m, count}}, {types[3], {count, n}}};
+        made.out = {{types[4], {m, n}}};
+        if (coin(2)) made.in.emplace_back(types[4], coin(2) ? Shape{n} : Shape{m, n});
+        if (block != 32 || coin(2)) made.attrs.list.push_back(integer_attr("block_size", block));
+    }
+
+    /// To blocks along a random dimension, or back.
+    void make_block_conversion(const OpcodeSpec& spec, const Types& types, Case& made) {
+        const Shape all = shape(1, 4);
+        const int64_t rank = static_cast<int64_t>(all.size()), axis = pick(random_, -rank, rank - 1);
+        const int64_t block = pick(random_, 1, 7);
+        Shape blocks = all;
+        int64_t& extent = blocks[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
+        extent = (extent + block - 1) / block;
+        made.in = {{types[0], all}};
+        if (spec.inputs.size() == 2) {
+            made.in.emplace_back(types[1], blocks);
+            made.out = {{types[2], all}};
+        } else {
+            made.out = {{types[1], all}, {types[2], blocks}};
+        }
+        made.attrs.list = {integer_attr("axis", axis), integer_attr("block_size", block)};
     }
 
     void make_conv(const OpcodeSpec& spec, const Types& types, Case& made) {

@@ -1,5 +1,7 @@
 #pragma once
 // The element types that an opcode takes, for tests that try them all.
+#include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "isa/opcodes.hpp"
@@ -9,9 +11,10 @@ namespace kpu::values::testing {
 
 using Types = std::vector<ElemType>;
 
-constexpr ElemType numbers[] = {ElemType::i4,   ElemType::i8,  ElemType::i16,    ElemType::i32,
-                                ElemType::u8,   ElemType::u16, ElemType::u32,    ElemType::f16,
-                                ElemType::bf16, ElemType::f32, ElemType::posit8, ElemType::posit16};
+constexpr ElemType numbers[] = {ElemType::i4,     ElemType::i8,    ElemType::i16,    ElemType::i32,
+                                ElemType::u8,     ElemType::u16,   ElemType::u32,    ElemType::f16,
+                                ElemType::bf16,   ElemType::f32,   ElemType::posit8, ElemType::posit16,
+                                ElemType::f8e4m3, ElemType::f8e5m2};
 
 /// Elementwise opcodes: one type for all data; conditions are u8.
 inline std::vector<Types> elementwise_combinations(const ComputeBackend& backend, OpcodeId id) {
@@ -47,9 +50,32 @@ inline std::vector<Types> group_combinations(const ComputeBackend& backend, Opco
     return found;
 }
 
+/// Of the block formats: factors, exponents, results.
+inline std::vector<Types> block_combinations(const ComputeBackend& backend, OpcodeId id) {
+    std::vector<Types> found;
+    for (const ElemType a : numbers) {
+        for (const ElemType b : numbers) {
+            constexpr ElemType bytes = ElemType::u8;
+            if (backend.supports(id, {a, b, bytes, bytes}, {ElemType::f32}))
+                found.push_back({a, b, bytes, bytes, ElemType::f32});
+            if (backend.supports(id, {a}, {b, bytes})) found.push_back({a, b, bytes});
+            if (backend.supports(id, {a, bytes}, {b})) found.push_back({a, bytes, b});
+        }
+    }
+    return found;
+}
+
+/// Products of float8 with each other, f16 and f32 alone: all floats with each other would be many.
+inline bool too_many(const Types& types) {
+    const auto any = [&](auto matches) { return std::any_of(types.begin(), types.end(), matches); };
+    return any(is_float8) && any([](ElemType type) { return is_posit(type) || type == ElemType::bf16; });
+}
+
 /// The combinations of element types an opcode takes: of two inputs (a third is a bias) and the output.
 inline std::vector<Types> combinations(const ComputeBackend& backend, OpcodeId id) {
     if (opcode(id).group_scales) return group_combinations(backend, id);
+    const std::string_view name = opcode(id).name;
+    if (name.size() > 3 && name.substr(name.size() - 3) == ".mx") return block_combinations(backend, id);
     if (opcode(id).op_class == OpcodeClass::elementwise) return elementwise_combinations(backend, id);
     const bool single = opcode(id).op_class != OpcodeClass::gemm &&
                         opcode(id).op_class != OpcodeClass::conv &&
@@ -63,6 +89,7 @@ inline std::vector<Types> combinations(const ComputeBackend& backend, OpcodeId i
                 if (!backend.supports(id, inputs, {y})) continue;
                 Types types = inputs;
                 types.push_back(y);
+                if (!single && too_many(types)) continue;
                 found.push_back(types);
             }
         }

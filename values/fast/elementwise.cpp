@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "values/fast/real.hpp"
+#include "values/reference.hpp"
 
 namespace kpu::values::fast {
 namespace {
@@ -67,9 +68,14 @@ bool elementwise(const Kernels& kernels, const Elementwise& row, const Call& cal
 
 bool cast(const Kernels& kernels, Scratch&, const Call& call) {
     const Tensor &x = call.x(), &y = call.y();
+    const bool saturates = call.attrs.integer("saturate", 1) != 0;
     for_each_chunk(y, [&](int64_t first, int64_t count) {
         double value[chunk];
         to_real(kernels, x, first, count, value);
+        if (is_float8(y.type)) {
+            for (int64_t i = 0; i < count; ++i) reference::put_cast_float8(y, first + i, value[i], saturates);
+            return;
+        }
         if (is_float(y.type)) return from_real(kernels, value, y, first, count);
         kernels.truncate(value, count);
         from_steps(kernels, value, 0, y, first, count);

@@ -46,10 +46,10 @@ def backend(
     examples : sequence
         Its arguments.
     options : mapping, optional
-        ``platform``: name, file or Platform, ``swkpu-v1`` by default. ``precision``: f32, fp16, bf16, int8;
-        by default the widest float type of the device. ``mode``: ``values+timing`` or ``functional``.
-        ``calibration``: samples for int8: tensors, tuples of them where there are several inputs, a folder,
-        or ``random:SEED``. ``keep``, ``accuracy``, ``wide_share``, ``calibration_method`` and
+        ``platform``: name, file or Platform, ``swkpu-v1`` by default. ``precision``: f32, fp16, bf16, int8,
+        fp8; by default the widest float type of the device. ``mode``: ``values+timing`` or ``functional``.
+        ``calibration``: samples for int8 and fp8: tensors, tuples of them where there are several inputs, a
+        folder, or ``random:SEED``. ``keep``, ``accuracy``, ``wide_share``, ``calibration_method`` and
         ``report_accuracy``: mixes of precisions, as of :class:`kpusim.precision.Mixing`.
         ``fallback="eager"``: what cannot be compiled is left to PyTorch, with a warning.
 

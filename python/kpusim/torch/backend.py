@@ -38,12 +38,14 @@ class Options(Mixing):
     platform : Platform, str or path
         The device.
     precision : str, optional
-        f32, fp16, bf16, int8, posit8 or posit16; without it the widest float type of the device.
+        f32, fp16, bf16, int8, fp8, fp8_e5m2, posit8 or posit16; without it the widest float type of the
+        device.
     mode : str
         ``values+timing`` or ``functional``.
     calibration : iterable or str, optional
-        Samples for int8: tensors, tuples of them in the order of the call where there are several, nested as
-        its arguments are or not, mappings of its names, or a folder or ``random:SEED`` as of ``--calibrate``.
+        Samples for int8 and fp8: tensors, tuples of them in the order of the call where there are several,
+        nested as its arguments are or not, mappings of its names, or a folder or ``random:SEED`` as of
+        ``--calibrate``.
     fallback : str, optional
         ``eager``: what cannot be compiled is left to PyTorch, with a warning.
     keep, accuracy, wide_share, calibration_method, report_accuracy

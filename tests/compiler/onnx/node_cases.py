@@ -18,7 +18,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import onnx
-from graph_run import Array, Case, run
+from graph_run import FLOAT8, Array, Case, run
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
@@ -52,6 +52,9 @@ def differs(got: Array, wanted: Array, rtol: float, atol: float) -> str:
     """What is wrong with an output; empty: nothing."""
     if got.shape != wanted.shape:
         return f"shape {got.shape} instead of {wanted.shape}"
+    if got.dtype in FLOAT8.values():
+        same = got.astype(np.float32), wanted.astype(np.float32)
+        return "" if np.array_equal(*same, equal_nan=True) else "wrong values"
     if got.dtype.kind == "f" or got.dtype == ml_dtypes.bfloat16:
         # the order of sums counts in the last places; doubles are computed as f32
         share = {2: 1e-3, 4: 5e-7, 8: 5e-7}[got.dtype.itemsize] if got.dtype.kind == "f" else 1e-2
@@ -100,7 +103,7 @@ def reason_of(error: str) -> str:
     text = f"{found[1]}: {found[2]}" if found else error.strip().splitlines()[-1].split("error: ")[-1]
     text = re.sub(r"`[^`]*`", "`..`", text)
     if type_ := re.search(r"has type (\w+), which|tensors of (\w+) are not taken", text):
-        kind = re.sub(r"float8\w+", "float8", type_[1] or type_[2])
+        kind = re.sub(r"float8\w+fnuz", "float8fnuz", type_[1] or type_[2])
         return f"tensors of {kind} are not taken"
     for common in (r"the domain [\w.]+ is not known", "it is in training mode"):
         if found := re.search(common, text):

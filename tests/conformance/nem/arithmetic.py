@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import float8
 import functions
 import numpy as np
 import posits
 
-FLOATS = ("f16", "bf16", "f32", "posit8", "posit16")
+FLOATS = ("f16", "bf16", "f32", "posit8", "posit16", "f8e4m3", "f8e5m2")
 RANGES = {
     "i4": (-8, 7),
     "i8": (-128, 127),
@@ -38,6 +39,8 @@ HOST = {
     "f32": np.float32,
     "posit8": np.uint8,
     "posit16": np.uint16,
+    "f8e4m3": np.uint8,
+    "f8e5m2": np.uint8,
 }
 BITS = {
     "i4": 4,
@@ -52,6 +55,8 @@ BITS = {
     "f32": 32,
     "posit8": 8,
     "posit16": 16,
+    "f8e4m3": 8,
+    "f8e5m2": 8,
 }
 
 
@@ -87,7 +92,7 @@ class Quant:
 
 @dataclass
 class Tensor:
-    """Elements as the host stores them: i4 as int8, bf16 and posits as their bits."""
+    """Elements as the host stores them: i4 as int8, bf16, posits and float8 as their bits."""
 
     elem: str
     data: np.ndarray
@@ -103,6 +108,8 @@ class Tensor:
         """Every element as binary64; dequantized, rounded to f32, as ONNX's DequantizeLinear gives it."""
         if self.elem == "bf16":
             return (self.data.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        if self.elem in float8.FORMATS:
+            return float8.values(self.elem)[self.data]
         if self.elem.startswith("posit"):
             exact = [
                 posits.decoded(int(p), BITS[self.elem], posits.ES[BITS[self.elem]]) for p in self.data.ravel()
@@ -156,6 +163,9 @@ def to_elem(elem: str, values: np.ndarray, quant: Quant | None = None) -> Tensor
     if elem == "bf16":
         bits = [bf16_bits(float(v)) for v in values.ravel()]
         return Tensor(elem, np.array(bits, np.uint16).reshape(values.shape))
+    if elem in float8.FORMATS:
+        patterns = [float8.encoded(elem, float(v)) for v in values.ravel()]
+        return Tensor(elem, np.array(patterns, np.uint8).reshape(values.shape))
     if elem.startswith("posit"):
         exact = [Fraction(float(v)) if math.isfinite(v) else None for v in values.ravel()]
         patterns = [posits.encoded(v, BITS[elem]) for v in exact]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import arithmetic as ar
+import float8
 import numpy as np
 import views
 from arithmetic import Quant, Tensor
 from group_products import group_product
 
-TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32", "posit8", "posit16")
+TYPES = ("i8", "i16", "i32", "f16", "bf16", "f32", "posit8", "posit16", "f8e4m3", "f8e5m2")
 FLOATS = ar.FLOATS
 PLAIN = ("relu", "abs", "neg", "leaky_relu", "clamp", "add", "sub", "mul", "div", "min", "max")
 FUNCTIONS = ("sigmoid", "tanh", "exp", "log", "sqrt", "gelu", "silu", "pow")
@@ -30,11 +31,14 @@ class Case:
     attrs: dict = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Posits have families of their own, but for sums in f32."""
+        """Posits and float8 have families of their own, but for sums in f32."""
         family, parameters, types = self.variant.partition("<")
         if types.startswith("posit") and not family.endswith(".acc"):
             base = family.removesuffix(".float").removesuffix(".float_bias")
             self.variant = f"{base}.posit{parameters}{types}"
+        if types.startswith("f8") and not family.endswith((".acc", ".mx")):
+            base = family.removesuffix(".float").removesuffix(".float_bias")
+            self.variant = f"{base}.float8{parameters}{types}"
 
 
 def rng(name: str) -> np.random.Generator:
@@ -380,7 +384,12 @@ def conversion_cases() -> list[Case]:
     cases = []
 
     def add(opcode: str, variant: str, x: Tensor, elem: str, quant: Quant | None, suffix: str = "") -> None:
-        y = ar.convert(opcode, x, elem, quant)
+        # infinities become the greatest number of float8, which other opcodes keep
+        if elem in float8.FORMATS:
+            most = float8.finite(elem)[-1]
+            y = ar.to_elem(elem, np.clip(x.real(), -most, most))
+        else:
+            y = ar.convert(opcode, x, elem, quant)
         cases.append(Case(f"{opcode}_{x.elem}_{elem}{suffix}", opcode, variant, [x], [y]))
 
     rare = ("i4", "u8", "u16", "u32")
@@ -494,4 +503,5 @@ def tie_cases() -> list[Case]:
 def all_cases() -> list[Case]:
     """Every case, in order of their groups."""
     cases = elementwise_cases() + pool_cases() + norm_cases() + view_cases()
-    return cases + reduction_cases() + product_cases() + group_cases() + conversion_cases() + tie_cases()
+    cases += reduction_cases() + product_cases() + group_cases()
+    return cases + conversion_cases() + tie_cases()

@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 import arithmetic as ar
+import block_cases
 import cases
 import network_cases
 import numpy as np
@@ -54,8 +55,8 @@ device case_device extends npm_baseline_1_0 {{
 
 
 def all_cases() -> list[Case]:
-    """Those of the language, then those of the opcodes that networks need beside it."""
-    return cases.all_cases() + network_cases.all_cases()
+    """Those of the language, then those of block formats, and of the opcodes that networks need beside it."""
+    return cases.all_cases() + block_cases.block_cases() + network_cases.all_cases()
 
 
 def literal(value: object) -> str:
@@ -112,6 +113,7 @@ def files(case: Case) -> dict[str, bytes]:
     """Everything in the case's folder."""
     variant = "" if case.variant in MUST else case.variant
     macs = "  posit8_macs = 64  posit16_macs = 32" if "<posit" in variant else ""
+    macs += "  fp8_e4m3_macs = 64  fp8_e5m2_macs = 64" if "<f8" in variant else ""
     device = DEVICE.format(variant=variant, macs=macs)
     result = {"program.nem": program(case).encode(), "device.nem": device.encode()}
     for i, tensor in enumerate(case.inputs):
