@@ -1,4 +1,4 @@
-// Attention and rotary embeddings, as their definitions say: products, a bias, a softmax.
+// Attention as its definition says: products, a bias, a softmax.
 #include "compiler/onnx/attention.hpp"
 
 #include <fmt/format.h>
@@ -24,9 +24,6 @@ ValueId join_heads(Call& call, ValueId x) {
     return call.reshape(call.transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
-namespace {
-
-/// Each head as often as queries share it.
 ValueId shared_heads(Call& call, ValueId x, int64_t heads) {
     const Sizes s = call.sizes(x);
     if (s[1] == heads) return x;
@@ -35,10 +32,11 @@ ValueId shared_heads(Call& call, ValueId x, int64_t heads) {
     return call.reshape(x, {s[0], heads, s[2], s[3]});
 }
 
-/// 0 where attention is allowed, else -infinity.
 ValueId bias_of(Call& call, ValueId allowed, ElemType elem) {
     return call.emit("where", {allowed, call.number(0, elem), call.number(-INFINITY, elem)}, {}, elem);
 }
+
+namespace {
 
 struct Mask {
     std::optional<ValueId> bias;
@@ -161,55 +159,8 @@ void attention(Call& call) {
     call.result(flat ? join_heads(call, y) : y);
 }
 
-// ---- rotary embeddings
-
-/// Sines or cosines [B, S, half] for the positions, to be broadcast over heads.
-ValueId angles(Call& call, size_t operand, int64_t half) {
-    ValueId table = call.value(operand);
-    if (call.has(3)) table = call.emit("gather", {table, call.value(3)}, {graph::integer("axis", 0)});
-    Sizes s = call.sizes(table);
-    if (s.size() != 3 || s[2] != half) Call::refuse(fmt::format("its angles {} do not fit", text_of(s)));
-    return call.reshape(table, {s[0], s[1], 1, half});
-}
-
-void rotary(Call& call) {
-    const Sizes shape = call.shape(0);
-    const bool flat = shape.size() == 3;
-    const int64_t heads = flat ? call.integer("num_heads", 0) : shape[1];
-    if (!flat && shape.size() != 4) Call::refuse("its operand has neither 3 nor 4 dimensions");
-    if (heads < 1 || (flat && shape[2] % heads != 0)) Call::refuse("num_heads does not fit");
-    ValueId x = call.value(0);  // to [B, S, heads, size]
-    x = flat ? call.reshape(x, {shape[0], shape[1], heads, shape[2] / heads})
-             : call.transpose(x, {0, 2, 1, 3});
-    const Sizes s = call.sizes(x);
-    const int64_t given = call.integer("rotary_embedding_dim", 0), rotated = given == 0 ? s[3] : given,
-                  half = rotated / 2;
-    if (rotated < 2 || rotated > s[3] || rotated % 2 != 0) Call::refuse("rotary_embedding_dim does not fit");
-    const ValueId cosine = angles(call, 1, half), sine = angles(call, 2, half);
-    const ValueId turned = rotated == s[3] ? x : call.slice(x, 3, 0, rotated);
-    const bool interleaved = call.integer("interleaved", 0) != 0;
-    const ValueId a = interleaved ? call.slice(turned, 3, 0, rotated, 2) : call.slice(turned, 3, 0, half);
-    const ValueId b =
-        interleaved ? call.slice(turned, 3, 1, rotated, 2) : call.slice(turned, 3, half, rotated);
-    ValueId real = call.binary("sub", call.binary("mul", cosine, a), call.binary("mul", sine, b));
-    ValueId imaginary = call.binary("add", call.binary("mul", sine, a), call.binary("mul", cosine, b));
-    ValueId y;
-    if (interleaved) {
-        const Sizes pair{s[0], s[1], s[2], half, 1};
-        y = call.reshape(call.concat({call.reshape(real, pair), call.reshape(imaginary, pair)}, 4),
-                         {s[0], s[1], s[2], rotated});
-    } else {
-        y = call.concat({real, imaginary}, 3);
-    }
-    if (rotated < s[3]) y = call.concat({y, call.slice(x, 3, rotated, s[3])}, 3);
-    call.result(flat ? call.reshape(y, shape) : call.transpose(y, {0, 2, 1, 3}));
-}
-
 }  // namespace
 
-void add_attention(Operators& t) {
-    t.push_back({"Attention", attention, 23});
-    t.push_back({"RotaryEmbedding", rotary, 23});
-}
+void add_attention(Operators& t) { t.push_back({"Attention", attention, 23}); }
 
 }  // namespace kpu::onnx
