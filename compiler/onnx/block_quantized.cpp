@@ -95,16 +95,22 @@ struct BlockTable {
     int64_t lower = 0;
 };
 
+/// Numbers of u4 have a byte each when they are read.
+Type table_type(const Operand& data) {
+    return data.tensor && data.tensor->nibbles ? Type::u4 : data.type;
+}
+
 /// The numbers of a byte are side by side along the last dimension.
 BlockTable table_of(Call& call, int64_t bits) {
     const Operand& data = call.in(0);
     if (!data.constant()) call.known(0, "data");
-    const bool bytes = data.type == Type::u8;
-    if (!bytes && data.type != Type::i4 && data.type != Type::u4)
+    const Type type = table_type(data);
+    const bool bytes = type == Type::u8;
+    if (!bytes && type != Type::i4 && type != Type::u4)
         Call::refuse(fmt::format("a table of {} is not taken", name_of(data.type)));
     if (bits != 2 && bits != 4 && bits != 8) Call::refuse(fmt::format("bits is {}", bits));
     const int64_t each = bytes ? 8 / bits : 1;
-    BlockTable table{0, data.shape, bytes ? int64_t{1} << (bits - 1) : data.type == Type::u4 ? 8 : 0};
+    BlockTable table{0, data.shape, bytes ? int64_t{1} << (bits - 1) : type == Type::u4 ? 8 : 0};
     if (table.shape.empty()) Call::refuse("its table has no dimensions");
     table.shape.back() *= each;
     const graph::NewData made = graph::new_data(static_cast<uint64_t>(elements_of(table.shape)));
@@ -114,7 +120,7 @@ BlockTable table_of(Call& call, int64_t bits) {
         const auto at = i / static_cast<uint64_t>(each);
         if (known != nullptr && !bytes) return known->ints[at];
         const int64_t byte = known != nullptr ? known->ints[at] : data.tensor->data.bytes[at];
-        if (!bytes) return data.type == Type::i4 ? int64_t{static_cast<int8_t>(byte)} : byte;
+        if (!bytes) return type == Type::i4 ? int64_t{static_cast<int8_t>(byte)} : byte;
         return byte >> (bits * (static_cast<int64_t>(i) % each)) & ((1 << bits) - 1);
     };
     for (uint64_t i = 0; i < made.data.size; ++i)
@@ -126,7 +132,7 @@ BlockTable table_of(Call& call, int64_t bits) {
 
 /// Zero points, less what the table is lower; packed as it is.
 std::optional<ValueId> table_zeros(Call& call, const BlockTable& table, const Sizes& blocks, int64_t bits) {
-    const bool bytes = call.type(0) == Type::u8;
+    const bool bytes = table_type(call.in(0)) == Type::u8;
     if (!call.has(3)) {
         if (bytes || table.lower == 0) return std::nullopt;
         return call.constant(scalar_known(Type::f64, static_cast<double>(-table.lower)), ElemType::f32);

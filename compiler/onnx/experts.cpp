@@ -49,7 +49,9 @@ Choice choose(Call& call, ValueId scores, std::optional<ValueId> router_weights)
         if (!normalised) return {chosen, given};
         return {chosen, call.binary("div", given, call.reduce("reduce_sum", given, {1}, true))};
     }
-    if (normalised) return {chosen, call.emit("softmax", {best}, {integer("axis", 1)})};
+    // ONNX Runtime's QMoE normalises in any case
+    if (normalised || call.node.type == "QMoE")
+        return {chosen, call.emit("softmax", {best}, {integer("axis", 1)})};
     return {chosen, at_chosen(call.emit("softmax", {scores}, {integer("axis", 1)}))};
 }
 
