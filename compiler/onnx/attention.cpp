@@ -38,13 +38,66 @@ ValueId bias_of(Call& call, ValueId allowed, ElemType elem) {
 
 namespace {
 
+/// What is added to scores: what is known at import, and what is computed.
 struct Mask {
+    std::optional<Known> fixed;  ///< of 0, -infinity and numbers of a constant mask
     std::optional<ValueId> bias;
     bool may_hide_rows = false;  ///< a query may have no key at all
 };
 
-void add_bias(Call& call, Mask& mask, ValueId bias) {
+/// The sum of two constants, broadcast.
+Known sum_of(const Known& a, const Known& b) {
+    Known sum{Type::f64, broadcast_of(a.shape, b.shape), {}, {}};
+    Call::check_made(sum.shape);
+    const auto at = [&](const Known& x, int64_t i) {
+        int64_t index = 0, step = 1;
+        for (size_t d = 1; d <= sum.shape.size(); ++d) {
+            const int64_t size = sum.shape[sum.shape.size() - d];
+            if (d <= x.shape.size()) {
+                const int64_t own = x.shape[x.shape.size() - d];
+                index += own == 1 ? 0 : i % size * step;
+                step *= own;
+            }
+            i /= size;
+        }
+        return x.number(static_cast<size_t>(index));
+    };
+    for (int64_t i = 0; i < elements_of(sum.shape); ++i) sum.reals.push_back(at(a, i) + at(b, i));
+    return sum;
+}
+
+void add_fixed(Mask& mask, Known known) {
+    mask.fixed = mask.fixed ? sum_of(*mask.fixed, known) : std::move(known);
+}
+
+void add_computed(Call& call, Mask& mask, ValueId bias) {
     mask.bias = mask.bias ? call.binary("add", *mask.bias, bias) : bias;
+    mask.may_hide_rows = true;
+}
+
+/// Some row has -infinity for all keys, of which the last dimension are.
+bool hides_rows(const Known& known, int64_t keys) {
+    const int64_t own = known.shape.empty() ? 1 : known.shape.back();
+    if (own != keys) return std::find(known.reals.begin(), known.reals.end(), -INFINITY) != known.reals.end();
+    for (auto row = known.reals.begin(); row != known.reals.end(); row += own) {
+        if (std::all_of(row, row + own, [](double x) { return x == -INFINITY; })) return true;
+    }
+    return false;
+}
+
+/// All in one, to be added.
+void finish(Call& call, Mask& mask, int64_t keys, ElemType elem) {
+    if (!mask.fixed) return;
+    const bool hides = mask.may_hide_rows || hides_rows(*mask.fixed, keys);
+    const ValueId fixed = call.constant(*mask.fixed, elem);
+    mask.bias = mask.bias ? call.binary("add", *mask.bias, fixed) : fixed;
+    mask.may_hide_rows = hides;
+}
+
+/// Valid keys of each batch, when they are constants; nullopt: they are computed, or all are valid.
+std::optional<Sizes> known_valid(Call& call) {
+    if (!call.has(6) || !call.in(6).constant()) return std::nullopt;
+    return call.ints_of(6, "nonpad_kv_seqlen");
 }
 
 /// Keys j of query i by their distance: j - i - offset is at least -left and at most right; -1: no limit. The
@@ -53,54 +106,75 @@ void add_window(Call& call, Mask& mask, int64_t queries, int64_t keys, int64_t l
                 ElemType elem) {
     if (left < 0 && right < 0) return;
     Call::check_made({queries, keys});
+    const std::optional<Sizes> valid = known_valid(call);
     const bool by_batch = call.has(6);
-    const int64_t offset = call.has(4) ? call.shape(4)[2] : by_batch ? -queries : 0;
-    Known distances{Type::i64, {queries, keys}, {}, {}};
-    for (int64_t i = 0; i < queries; ++i) {
-        for (int64_t j = 0; j < keys; ++j) distances.ints.push_back(j - i - offset);
+    Sizes offsets{call.has(4) ? call.shape(4)[2] : 0};
+    if (by_batch) offsets = {-queries};
+    if (valid) {
+        offsets.clear();
+        for (const int64_t count : *valid) offsets.push_back(count - queries);
     }
-    if (!by_batch) {
+    const auto batches = static_cast<int64_t>(offsets.size());
+    Known distances{Type::i64, {batches, 1, queries, keys}, {}, {}};
+    for (const int64_t offset : offsets) {
+        for (int64_t i = 0; i < queries; ++i) {
+            for (int64_t j = 0; j < keys; ++j) distances.ints.push_back(j - i - offset);
+        }
+    }
+    if (!by_batch || valid) {
         Known bias{Type::f64, distances.shape, {}, {}};
+        if (batches == 1) bias.shape = {queries, keys};
         for (const int64_t d : distances.ints)
             bias.reals.push_back((left < 0 || d >= -left) && (right < 0 || d <= right) ? 0.0 : -INFINITY);
-        if (left >= 0) mask.may_hide_rows = true;
-        return add_bias(call, mask, call.constant(bias, elem));
+        return add_fixed(mask, std::move(bias));
     }
-    const Sizes batch{call.shape(6)[0], 1, 1, 1};
-    const ValueId valid = call.reshape(call.value(6), batch);
-    const ValueId distance = call.binary("sub", call.constant(distances, ElemType::i32), valid);
+    const ValueId counts = call.reshape(call.value(6), {call.shape(6)[0], 1, 1, 1});
+    const ValueId distance = call.binary("sub", call.constant(distances, ElemType::i32), counts);
     const auto limit = [&](std::string_view opcode, int64_t bound) {
         const ValueId allowed =
             call.emit(opcode, {distance, call.number(static_cast<double>(bound), ElemType::i32)}, {}, truth);
-        add_bias(call, mask, bias_of(call, allowed, elem));
+        add_computed(call, mask, bias_of(call, allowed, elem));
     };
     if (left >= 0) limit("greater_equal", -left);
     if (right >= 0) limit("less_equal", right);
-    mask.may_hide_rows = true;
 }
 
 /// The operand attn_mask, which may be shorter than the keys.
 void add_given(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     if (!call.has(3)) return;
     const bool boolean = call.type(3) == Type::boolean;
-    ValueId given = call.value(3);
     const Sizes s = call.shape(3);
     if (s.empty() || s.back() > keys)
         Call::refuse(fmt::format("a mask {} does not fit to {} keys", text_of(s), keys));
+    const int64_t missing = s.back() == 1 ? 0 : keys - s.back();
+    if (call.in(3).constant() && missing == 0) {
+        const Known& given = call.known(3, "attn_mask");
+        Known bias{Type::f64, s, {}, {}};
+        for (size_t i = 0; i < given.size(); ++i)
+            bias.reals.push_back(!boolean ? given.number(i) : given.ints[i] != 0 ? 0.0 : -INFINITY);
+        return add_fixed(mask, std::move(bias));
+    }
     Sizes pads(2 * s.size(), 0);
-    pads.back() = s.back() == 1 ? 0 : keys - s.back();
-    given = call.pad(given, pads, boolean ? 0 : -INFINITY);
-    add_bias(call, mask, boolean ? bias_of(call, given, elem) : call.cast(given, elem));
-    mask.may_hide_rows = true;
+    pads.back() = missing;
+    const ValueId given = call.pad(call.value(3), pads, boolean ? 0 : -INFINITY);
+    add_computed(call, mask, boolean ? bias_of(call, given, elem) : call.cast(given, elem));
 }
 
 void add_valid(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     if (!call.has(6)) return;
-    const ValueId valid = call.reshape(call.value(6), {call.shape(6)[0], 1, 1, 1});
+    const int64_t batch = call.shape(6)[0];
+    if (const std::optional<Sizes> valid = known_valid(call)) {
+        Call::check_made({batch, keys});
+        Known bias{Type::f64, {batch, 1, 1, keys}, {}, {}};
+        for (const int64_t count : *valid) {
+            for (int64_t key = 0; key < keys; ++key) bias.reals.push_back(key < count ? 0.0 : -INFINITY);
+        }
+        return add_fixed(mask, std::move(bias));
+    }
+    const ValueId valid = call.reshape(call.value(6), {batch, 1, 1, 1});
     const ValueId numbers =
         call.constant(ints_known(identity_perm(static_cast<size_t>(keys))), ElemType::i32);
-    add_bias(call, mask, bias_of(call, call.emit("less", {numbers, valid}, {}, truth), elem));
-    mask.may_hide_rows = true;
+    add_computed(call, mask, bias_of(call, call.emit("less", {numbers, valid}, {}, truth), elem));
 }
 
 /// A row without any key is 0, not NaN.
@@ -140,6 +214,7 @@ void attention(Call& call) {
     if (call.integer("is_causal", 0) != 0) add_window(call, mask, queries, keys, -1, 0, elem);
     add_window(call, mask, queries, keys, left, right, elem);
     add_valid(call, mask, keys, elem);
+    finish(call, mask, keys, elem);
 
     const double scale = std::sqrt(call.real("scale", 1 / std::sqrt(static_cast<double>(call.sizes(q)[3]))));
     const ValueId keys_across = call.transpose(shared_heads(call, k, heads), {0, 1, 3, 2});
