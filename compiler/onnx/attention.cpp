@@ -203,8 +203,9 @@ void attention(Call& call) {
     const ValueId q = split_heads(call, call.value(0), heads);
     ValueId k = split_heads(call, call.value(1), kv_heads), v = split_heads(call, call.value(2), kv_heads);
     const ElemType elem = call.elem(q);
-    if (call.has(4)) k = call.concat({call.value(4), k}, 2);
-    if (call.has(5)) v = call.concat({call.value(5), v}, 2);
+    const auto filled = [&](size_t past) { return call.has(past) && call.shape(past)[2] > 0; };
+    if (filled(4)) k = call.concat({call.value(4), k}, 2);
+    if (filled(5)) v = call.concat({call.value(5), v}, 2);
     if (call.wants(1)) call.result(1, k, call.type(1));
     if (call.wants(2)) call.result(2, v, call.type(2));
     const int64_t queries = call.sizes(q)[2], keys = call.sizes(k)[2];

@@ -1,4 +1,4 @@
-"""Random cases of operators that exporters of language models write: caches, rotary embeddings, experts, states."""
+"""Random cases of operators that exporters of language models write: caches, rotary embeddings, experts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def filled(d: Draft, shape: list[int], counts: Array) -> Array:
 
 
 def group_query(d: Draft) -> Case:
-    """Packed or not; a first prompt, a step or a chunk; a growing cache or a shared one; all kinds of options."""
+    """Packed or not; a first prompt, a step or a chunk; a cache that grows or is shared; all options."""
     groups, each, batch = d.integer(1, 2), d.integer(1, 3), d.integer(1, 2)
     heads, size = groups * each, 16 * d.integer(1, 2)
     kind = d.pick(["prompt", "prompt into a buffer", "step", "step into a buffer", "chunk"])
@@ -112,9 +112,7 @@ def padded_queries(d: Draft) -> Case:
         *(cosine, sine, None, None, None, None, None, None, None),
         maybe(d, counts.astype(np.int32)),
     ]
-    made = theirs(
-        "GroupQueryAttention", operands, 3, num_heads=2 * groups, kv_num_heads=groups, do_rotary=1
-    )
+    made = theirs("GroupQueryAttention", operands, 3, num_heads=2 * groups, kv_num_heads=groups, do_rotary=1)
     node = made.model.graph.node[0]
     kept = (np.arange(rows) < counts[:, None])[:, :, None].astype(np.float32)
     cached = (np.arange(most) < (before + counts)[:, None])[:, None, :, None].astype(np.float32)
@@ -334,7 +332,9 @@ def quantised_experts(d: Draft) -> Case:
     """Weights of 4 or 8 bits with scales of columns or blocks; zero points; weights of the router."""
     count, rows = d.integer(2, 5), d.integer(1, 4)
     blocked = d.chance()
-    bits = 4 if blocked else d.pick([4, 8])  # blocks of 8 bits: ONNX Runtime rounds what they are multiplied by
+    bits = (
+        4 if blocked else d.pick([4, 8])
+    )  # blocks of 8 bits: ONNX Runtime rounds what they are multiplied by
     size = 32
     width, inner = size * d.integer(1, 2), size * d.integer(1, 2)
     activation, fusion = d.pick([("silu", 0), ("relu", 0), ("swiglu", 1)])
