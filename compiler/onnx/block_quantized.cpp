@@ -31,56 +31,131 @@ Sizes groups_of(Call& call, int64_t k, int64_t size, int64_t blocks) {
     return ordered ? Sizes() : groups;
 }
 
-/// A times a matrix [N, K] in blocks along K, packed [N, blocks, bytes of a block]; A, B, scales, zero points, g_idx, bias.
-void matmul_nbits(Call& call) {
-    const int64_t k = call.integer("K", 0), n = call.integer("N", 0), size = call.integer("block_size", 0);
-    const int64_t bits = call.integer("bits", 4);
-    if (bits != 2 && bits != 4 && bits != 8) Call::refuse(fmt::format("its weights have {} bits", bits));
-    constexpr int64_t most = int64_t{1} << 31;  // so that no product of two of them overflows
-    if (k < 1 || n < 1 || size < 16 || size % 4 != 0 || k > most || n > most || size > most)
-        Call::refuse(fmt::format("K is {}, N {}, block_size {}", k, n, size));
-    const int64_t blocks = (k + size - 1) / size;
-    const Known &packed = call.known(1, "weights"), &given = call.known(2, "scales");
-    const int64_t per_byte = 8 / bits, bytes = size / per_byte;  // of a block
-    if (static_cast<int64_t>(packed.size()) != n * blocks * bytes ||
-        static_cast<int64_t>(given.size()) != n * blocks)
-        Call::refuse(fmt::format("{} bytes of weights and {} scales do not fit [{},{}] in blocks of {}",
-                                 packed.size(), given.size(), n, k, size));
-    const auto unpacked = [&](const Known& all, int64_t row, int64_t bytes_in_row, int64_t i) {
-        const int64_t byte = all.ints[static_cast<size_t>(row * bytes_in_row + i / per_byte)];
-        return byte >> (bits * (i % per_byte)) & ((1 << bits) - 1);
-    };
-    const Type type = bits == 4 ? Type::u4 : Type::u8;
-    Known steps{type, {k, n}, {}, {}}, scales{given.type, {blocks, n}, {}, {}},
-        zeros{Type::f32, {blocks, n}, {}, {}};
-    for (int64_t i = 0; i < k; ++i) {
-        for (int64_t row = 0; row < n; ++row) steps.ints.push_back(unpacked(packed, row, blocks * bytes, i));
-    }
-    const Known* points = call.has(3) ? &call.known(3, "zero points") : nullptr;
-    const int64_t packed_points = (blocks + per_byte - 1) / per_byte;
-    if (points != nullptr &&
-        static_cast<int64_t>(points->size()) != n * (points->real() ? blocks : packed_points))
-        Call::refuse(fmt::format("{} zero points do not fit", points->size()));
-    for (int64_t block = 0; block < blocks; ++block) {
-        for (int64_t row = 0; row < n; ++row) {
-            const auto at = static_cast<size_t>(row * blocks + block);
-            scales.reals.push_back(given.number(at));
-            zeros.reals.push_back(points == nullptr ? double(1 << (bits - 1))
-                                  : points->real()  ? points->number(at)
-                                                    : double(unpacked(*points, row, packed_points, block)));
+/// Numbers of so many bits, the low ones of a byte first, of a constant of bytes.
+class PackedNumbers {
+  public:
+    PackedNumbers(Call& call, size_t operand, std::string_view role, int64_t bits)
+        : bits_(bits), each_(8 / bits) {
+        const Operand& given = call.in(operand);
+        // as they are in the file: tables of vocabularies have hundreds of millions
+        if (given.tensor != nullptr && given.tensor->absent.empty() && element_bytes(given.type) == 1) {
+            file_ = given.tensor;
+            size_ = file_->data.size;
+        } else {
+            known_ = &call.known(operand, role);
+            size_ = known_->ints.size();
         }
     }
-    const ElemType elem = call.elem(call.value(0));
-    const Sizes groups = groups_of(call, k, size, blocks);
-    std::vector<double> floats;
-    for (int64_t i = 0; i < k * n; ++i) {
-        const int64_t group = groups.empty() ? i / n / size : groups[static_cast<size_t>(i / n)];
-        const auto of = static_cast<size_t>(group * n + i % n);
-        floats.push_back((double(steps.ints[static_cast<size_t>(i)]) - zeros.reals[of]) * scales.reals[of]);
+    size_t bytes() const { return size_; }
+    /// Number i of a row that begins at a byte.
+    int64_t at(int64_t first_byte, int64_t i) const {
+        const auto place = static_cast<size_t>(first_byte + i / each_);
+        const int64_t byte = file_ != nullptr ? file_->data.bytes[place] : known_->ints[place];
+        return byte >> (bits_ * (i % each_)) & ((1 << bits_) - 1);
     }
-    const ValueId w = call.graph.add_constant(call.node.inputs[1], elem, graph::dims({k, n}),
-                                              graph::make_numbers(elem, floats));
-    if (groups.empty()) call.graph.value(w).blocks = blocks_of(type, steps, scales, &zeros, 0, size);
+
+  private:
+    int64_t bits_, each_;
+    std::shared_ptr<const Tensor> file_;
+    const Known* known_ = nullptr;
+    size_t size_ = 0;
+};
+
+struct NBits {
+    int64_t k = 0, n = 0, size = 0, bits = 4;
+    int64_t blocks = 0, lower = 8;
+};
+
+NBits nbits_of(const Call& call) {
+    NBits of{call.integer("K", 0), call.integer("N", 0), call.integer("block_size", 0),
+             call.integer("bits", 4)};
+    if (of.bits != 2 && of.bits != 4 && of.bits != 8)
+        Call::refuse(fmt::format("its weights have {} bits", of.bits));
+    constexpr int64_t most = int64_t{1} << 31;  // so that no product of two of them overflows
+    if (of.k < 1 || of.n < 1 || of.size < 16 || of.size % 4 != 0 || of.k > most || of.n > most ||
+        of.size > most)
+        Call::refuse(fmt::format("K is {}, N {}, block_size {}", of.k, of.n, of.size));
+    of.blocks = (of.k + of.size - 1) / of.size;
+    of.lower = int64_t{1} << (of.bits - 1);
+    return of;
+}
+
+/// [K, N], less `lower`.
+graph::Data steps_of(const NBits& of, const PackedNumbers& packed) {
+    constexpr int64_t side = 64;  // squares that stay in the cache
+    const graph::NewData made = graph::new_data(static_cast<uint64_t>(of.k * of.n));
+    const int64_t row_bytes = of.blocks * of.size * of.bits / 8;
+    for (int64_t first = 0; first < of.n; first += side) {
+        for (int64_t i = 0; i < of.k; ++i) {
+            for (int64_t row = first; row < std::min(first + side, of.n); ++row)
+                made.bytes[i * of.n + row] = static_cast<uint8_t>(packed.at(row * row_bytes, i) - of.lower);
+        }
+    }
+    return made.data;
+}
+
+/// [blocks, N], less `lower`; packed, or floats.
+std::vector<double> zeros_of(Call& call, const NBits& of) {
+    std::vector<double> zeros(static_cast<size_t>(of.blocks * of.n), 0);
+    if (!call.has(3)) return zeros;
+    const Known& given = call.known(3, "zero points");
+    const int64_t stored = given.real() ? of.blocks : (of.blocks * of.bits + 7) / 8;
+    if (static_cast<int64_t>(given.size()) != of.n * stored)
+        Call::refuse(fmt::format("{} zero points do not fit", given.size()));
+    const PackedNumbers packed(call, 3, "zero points", of.bits);
+    for (int64_t block = 0; block < of.blocks; ++block) {
+        for (int64_t row = 0; row < of.n; ++row) {
+            const double zero = given.real() ? given.reals[static_cast<size_t>(row * stored + block)]
+                                             : static_cast<double>(packed.at(row * stored, block));
+            zeros[static_cast<size_t>(block * of.n + row)] = zero - static_cast<double>(of.lower);
+        }
+    }
+    return zeros;
+}
+
+/// (step - zero point) * scale.
+graph::Data floats_of(const NBits& of, const graph::Data& steps, const Known& scales,
+                      const std::vector<double>& zeros, const Sizes& groups, ElemType elem) {
+    const auto columns = static_cast<size_t>(of.n);
+    const graph::NewData made =
+        graph::new_data(graph::data_bytes(elem, static_cast<uint64_t>(of.k) * columns));
+    std::vector<double> row(columns);
+    for (int64_t i = 0; i < of.k; ++i) {
+        const int64_t group = groups.empty() ? i / of.size : groups[static_cast<size_t>(i)];
+        const auto from = static_cast<size_t>(i) * columns, of_group = static_cast<size_t>(group) * columns;
+        for (size_t c = 0; c < columns; ++c)
+            row[c] = (static_cast<int8_t>(steps.bytes[from + c]) - zeros[of_group + c]) *
+                     scales.reals[of_group + c];
+        const graph::Data rounded = graph::make_numbers(elem, row);
+        std::copy(rounded.bytes, rounded.bytes + rounded.size,
+                  made.bytes + static_cast<uint64_t>(i) * rounded.size);
+    }
+    return made.data;
+}
+
+/// A times a matrix [N, K] in blocks along K, packed [N, blocks, bytes of a block]; A, B, scales, zero points, g_idx, bias.
+void matmul_nbits(Call& call) {
+    const NBits of = nbits_of(call);
+    if (!call.in(1).constant()) call.known(1, "weights");
+    const PackedNumbers packed(call, 1, "weights", of.bits);
+    const Known& given = call.known(2, "scales");
+    if (static_cast<int64_t>(packed.bytes()) != of.n * of.blocks * (of.size * of.bits / 8) ||
+        static_cast<int64_t>(given.size()) != of.n * of.blocks)
+        Call::refuse(fmt::format("{} bytes of weights and {} scales do not fit [{},{}] in blocks of {}",
+                                 packed.bytes(), given.size(), of.n, of.k, of.size));
+    Known scales{given.type, {of.blocks, of.n}, {}, {}};
+    for (int64_t block = 0; block < of.blocks; ++block) {
+        for (int64_t row = 0; row < of.n; ++row)
+            scales.reals.push_back(given.number(static_cast<size_t>(row * of.blocks + block)));
+    }
+    const std::vector<double> zeros = zeros_of(call, of);
+    const Sizes groups = groups_of(call, of.k, of.size, of.blocks);
+    const graph::Data steps = steps_of(of, packed);
+    const ElemType elem = call.elem(call.value(0));
+    const ValueId w = call.graph.add_constant(call.node.inputs[1], elem, graph::dims({of.k, of.n}),
+                                              floats_of(of, steps, scales, zeros, groups, elem));
+    if (groups.empty() && of.bits == 4)
+        call.graph.value(w).blocks = blocks_of(steps, scales, zeros, 0, of.size);
     ValueId y = matmul(call, call.value(0), w);
     if (call.has(5)) y = call.binary("add", y, call.value(5));
     call.result(y);
@@ -96,9 +171,7 @@ struct BlockTable {
 };
 
 /// Numbers of u4 have a byte each when they are read.
-Type table_type(const Operand& data) {
-    return data.tensor && data.tensor->nibbles ? Type::u4 : data.type;
-}
+Type table_type(const Operand& data) { return data.tensor && data.tensor->nibbles ? Type::u4 : data.type; }
 
 /// The numbers of a byte are side by side along the last dimension.
 BlockTable table_of(Call& call, int64_t bits) {
@@ -114,17 +187,9 @@ BlockTable table_of(Call& call, int64_t bits) {
     if (table.shape.empty()) Call::refuse("its table has no dimensions");
     table.shape.back() *= each;
     const graph::NewData made = graph::new_data(static_cast<uint64_t>(elements_of(table.shape)));
-    const bool in_file = data.tensor != nullptr && data.known == nullptr;
-    const Known* known = in_file ? nullptr : &call.known(0, "data");
-    const auto number = [&](uint64_t i) {
-        const auto at = i / static_cast<uint64_t>(each);
-        if (known != nullptr && !bytes) return known->ints[at];
-        const int64_t byte = known != nullptr ? known->ints[at] : data.tensor->data.bytes[at];
-        if (!bytes) return type == Type::i4 ? int64_t{static_cast<int8_t>(byte)} : byte;
-        return byte >> (bits * (static_cast<int64_t>(i) % each)) & ((1 << bits) - 1);
-    };
+    const PackedNumbers numbers(call, 0, "data", bytes ? bits : 8);
     for (uint64_t i = 0; i < made.data.size; ++i)
-        made.bytes[i] = static_cast<uint8_t>(number(i) - table.lower);
+        made.bytes[i] = static_cast<uint8_t>(numbers.at(0, static_cast<int64_t>(i)) - table.lower);
     table.steps =
         call.graph.add_constant(call.node.inputs[0], ElemType::i8, graph::dims(table.shape), made.data);
     return table;
@@ -137,16 +202,15 @@ std::optional<ValueId> table_zeros(Call& call, const BlockTable& table, const Si
         if (bytes || table.lower == 0) return std::nullopt;
         return call.constant(scalar_known(Type::f64, static_cast<double>(-table.lower)), ElemType::f32);
     }
-    const Known& given = call.known(3, "zero points");
     const int64_t each = bytes ? 8 / bits : 1, row = blocks.back(), stored = (row + each - 1) / each;
+    const PackedNumbers packed(call, 3, "zero points", bytes ? bits : 8);
     Known zeros{Type::f64, blocks, {}, {}};
-    if (static_cast<int64_t>(given.size()) != elements_of(blocks) / row * stored)
+    if (static_cast<int64_t>(packed.bytes()) != elements_of(blocks) / row * stored)
         Call::refuse(
-            fmt::format("zero points {} do not fit to scales {}", text_of(given.shape), text_of(blocks)));
+            fmt::format("zero points {} do not fit to scales {}", text_of(call.shape(3)), text_of(blocks)));
     for (int64_t i = 0; i < elements_of(blocks); ++i) {
-        const int64_t at = i % row, byte = given.ints[static_cast<size_t>(i / row * stored + at / each)];
-        const int64_t zero = each == 1 ? byte : byte >> (bits * (at % each)) & ((1 << bits) - 1);
-        zeros.reals.push_back(static_cast<double>(zero - table.lower));
+        const int64_t zero = packed.at(i / row * stored, i % row);
+        zeros.reals.push_back(static_cast<double>((bytes ? zero : static_cast<int8_t>(zero)) - table.lower));
     }
     return call.constant(zeros, ElemType::f32);
 }

@@ -163,30 +163,37 @@ void quantize(Call& call) {
 
 }  // namespace
 
-std::shared_ptr<const graph::Blocks> blocks_of(Type type, const Known& numbers, const Known& scales,
-                                               const Known* zeros, size_t axis, int64_t size) {
-    if (type != Type::i4 && type != Type::u4) return nullptr;
-    const double lower = type == Type::u4 ? 8 : 0;
-    const auto reals = [](const Known& known, double less) {
-        std::vector<double> all;
-        for (size_t i = 0; i < known.size(); ++i) all.push_back(known.number(i) - less);
-        return all;
-    };
+std::shared_ptr<const graph::Blocks> blocks_of(graph::Data steps, const Known& scales,
+                                               const std::vector<double>& zero_points, size_t axis,
+                                               int64_t size) {
     graph::Blocks blocks;
-    blocks.steps = graph::make_numbers(ElemType::i4, reals(numbers, lower));
+    blocks.steps = std::move(steps);
     blocks.axis = axis;
     blocks.size = size;
     blocks.shape = graph::dims(scales.shape);
     blocks.elem = scales.type == Type::f16 ? ElemType::f16 : ElemType::f32;
-    blocks.scales = graph::make_numbers(blocks.elem, reals(scales, 0));
-    const std::vector<double> zero_points =
-        zeros == nullptr ? std::vector<double>(scales.size(), -lower) : reals(*zeros, lower);
+    blocks.scales = graph::make_numbers(blocks.elem, scales.reals);
     if (std::any_of(zero_points.begin(), zero_points.end(), [](double zero) { return zero != 0; }))
         blocks.zero_points = graph::make_numbers(blocks.elem, zero_points);
     return std::make_shared<const graph::Blocks>(std::move(blocks));
 }
 
 namespace {
+
+/// Of 4 bits; numbers and zero points of u4 are 8 lower. Null: of other types.
+std::shared_ptr<const graph::Blocks> narrow_blocks(Type type, const Known& numbers, const Known& scales,
+                                                   const Known* zeros, size_t axis, int64_t size) {
+    if (type != Type::i4 && type != Type::u4) return nullptr;
+    const double lower = type == Type::u4 ? 8 : 0;
+    const auto reals = [&](const Known& known) {
+        std::vector<double> all;
+        for (size_t i = 0; i < known.size(); ++i) all.push_back(known.number(i) - lower);
+        return all;
+    };
+    return blocks_of(graph::make_numbers(ElemType::i4, reals(numbers)), scales,
+                     zeros == nullptr ? std::vector<double>(scales.size(), -lower) : reals(*zeros), axis,
+                     size);
+}
 
 /// A constant with scales of its own for each block along an axis, and for whatever lies beside it. It becomes floats
 /// here, as (x - zero) * scale in f32; of 4 bits it keeps its blocks too.
@@ -215,7 +222,7 @@ std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t 
     const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape),
                                                graph::make_numbers(elem, floats));
     call.graph.value(id).blocks =
-        blocks_of(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
+        narrow_blocks(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
     return id;
 }
 
