@@ -3,7 +3,7 @@
 usage: torch_decoders.py KPUSIM [--form NAME]... [--opset N]... [--rows N]... [--device NAME]
 
 Forms: masks of numbers, of booleans, windows, caps, linear biases; caches that are concatenated or written
-at positions; keys of groups repeated or left to the operator; rotary embeddings of a head or a part of it. Opset
+at positions; keys of groups repeated or left to the operator; rotary embeddings of a head or a part. Opset
 17 is torch's older exporter. Prints the worst error of each, relative to the range; exit 1 above 1e-5.
 """
 
