@@ -183,10 +183,11 @@ void of_projections(Call& call, const Places& at) {
         };
         const std::vector<ValueId> bias =
             parts_of(call, call.value(at.bias), {width(parts[0]), width(parts[1]), width(parts[2])});
-        for (size_t i = 0; i < 3; ++i) {
+        // keys and values of a cache have had theirs
+        for (size_t i = 0; i < (call.has(1) && call.rank(1) == 4 ? 1 : 3); ++i) {
             const Sizes s = call.sizes(parts[i]);
-            const bool split = s.size() == 4;
-            parts[i] = call.binary("add", parts[i], split ? call.reshape(bias[i], {s[1], 1, s[3]}) : bias[i]);
+            parts[i] = call.binary("add", parts[i],
+                                   s.size() == 4 ? call.reshape(bias[i], {s[1], 1, s[3]}) : bias[i]);
         }
         return parts;
     };

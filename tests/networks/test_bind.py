@@ -268,6 +268,14 @@ class Dimensions(Models):
             self.equal(made, {"x": x}, {}, "--batch", "4", "--dim", "x.1=2", "--dim", "x.2=3"), ""
         )
 
+    def test_past_without_rows(self) -> None:
+        """The rows of a past may be none; a batch may not."""
+        x, past = info("x", FLOAT, [1, "n", 2]), info("past", FLOAT, [1, "p", 2])
+        made = model([node("Concat", ["past", "x"], ["z"], axis=1), node("Relu", ["z"], ["y"])], [x, past])
+        for rows in (0, 3):
+            arrays = {"x": np.ones((1, 4, 2), np.float32), "past": np.ones((1, rows, 2), np.float32)}
+            self.equal(made, arrays, {}, "--dim", "n=4", "--dim", f"p={rows}")
+
     def test_refused(self) -> None:
         """Contradictions; unknown inputs and axes, with what there is."""
         made = model([node("Relu", ["x"], ["y"])], [info("x", FLOAT, ["?", "n", 2])])

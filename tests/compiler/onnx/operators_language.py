@@ -179,6 +179,31 @@ def multi_head_past(d: Draft) -> Case:
     )
 
 
+def multi_head_forms(d: Draft) -> Case:
+    """Keys of a cache that another attention made; a buffer that past and present share."""
+    batch, heads, size, rows, keys = (d.integer(1, n) for n in (2, 3, 5, 4, 6))
+    width = heads * size
+    bias = d.weight(d.floats([3 * width])) if d.chance() else None
+    if d.chance():
+        cache = [d.floats([batch, heads, keys, size]) for _ in range(2)]
+        operands: list[Operand] = [d.floats([batch, rows, width]), *cache, bias]
+        return theirs("MultiHeadAttention", operands, num_heads=heads)
+    most = keys + rows + d.integer(0, 3)
+    caches = [filled(d, [batch, heads, most, size], np.full(batch, keys)) for _ in range(2)]
+    return theirs(
+        "MultiHeadAttention",
+        [
+            *(d.floats([batch, rows, width]) for _ in range(3)),
+            *(bias, None, None),
+            *caches,
+            maybe(d, np.asarray([keys], np.int32)),
+        ],
+        3,
+        num_heads=heads,
+        unidirectional=int(d.chance()),
+    )
+
+
 def joined_past(d: Draft) -> Case:
     """Weights of all three side by side, a past of both, masks of all forms."""
     batch, heads, size, rows, past, width = (d.integer(1, n) for n in (2, 3, 4, 4, 4, 8))
@@ -462,6 +487,7 @@ GENERATORS: dict[str, Generator] = {
     "PaddedQueries": padded_queries,
     "MS RotaryEmbedding": rotary,
     "MultiHeadAttention with a past": multi_head_past,
+    "MultiHeadAttention of caches": multi_head_forms,
     "MS Attention with a past": joined_past,
     "DecoderMaskedMultiHeadAttention": decoder,
     "MatMulNBits in any order": ordered_nbits,

@@ -94,6 +94,30 @@ class Language(unittest.TestCase):
         beams = [q, q, q, *[None] * 6, np.zeros((1, 1, 4), np.int32)]
         self.refused(theirs("MultiHeadAttention", beams, num_heads=2), "cache_indirection")
 
+    def test_packed_operands(self) -> None:
+        """Of one tensor as of three, which ONNX Runtime's CPU takes."""
+        parts = [self.d.floats([2, 3, HEADS, SIZE]) for _ in range(3)]
+        flat = [part.reshape(2, 3, HEADS * SIZE) for part in parts]
+        wanted = by_runtime(theirs("MultiHeadAttention", flat, num_heads=HEADS))
+        for operands in ([np.stack(parts, axis=3)], [flat[0], np.stack(parts[1:], axis=3)]):
+            self.alike(theirs("MultiHeadAttention", [*operands], num_heads=HEADS), wanted)
+
+    def test_shared_past_of_attention(self) -> None:
+        """As a past that grows, with rows behind it that do not count."""
+        width, past, most = HEADS * SIZE, 3, 7
+        x, weights = self.d.floats([2, 2, 8]), Const(self.d.floats([8, 3 * width], -1, 1))
+        given = self.d.floats([2, 2, HEADS, past, SIZE])
+        buffer = np.concatenate([given, self.d.floats([2, 2, HEADS, most - past, SIZE])], axis=3)
+        bias = Const(self.d.floats([3 * width]))
+        common = {"num_heads": HEADS, "unidirectional": 1}
+        wanted = by_runtime(theirs("Attention", [x, weights, bias, None, given], 2, **common))
+        behind = buffer[..., past + 2 :, :]
+        wanted["y1"] = np.concatenate([wanted["y1"], behind], axis=3)
+        count = np.asarray([past], np.int32)
+        for length in (count, Const(count)):
+            operands: list[Operand] = [x, weights, bias, None, buffer, None, length]
+            self.alike(theirs("Attention", operands, 2, past_present_share_buffer=1, **common), wanted)
+
     def test_norms_of_heads(self) -> None:
         """As norms before it, which ONNX Runtime's CPU can compute."""
         d = self.d
