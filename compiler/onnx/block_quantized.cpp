@@ -7,6 +7,7 @@
 #include "compiler/graph/data.hpp"
 #include "compiler/onnx/indexing.hpp"
 #include "compiler/onnx/operators.hpp"
+#include "compiler/onnx/packed_numbers.hpp"
 #include "compiler/onnx/products.hpp"
 #include "compiler/onnx/quantized.hpp"
 
@@ -30,36 +31,6 @@ Sizes groups_of(Call& call, int64_t k, int64_t size, int64_t blocks) {
     }
     return ordered ? Sizes() : groups;
 }
-
-/// Numbers of so many bits, the low ones of a byte first, of a constant of bytes.
-class PackedNumbers {
-  public:
-    PackedNumbers(Call& call, size_t operand, std::string_view role, int64_t bits)
-        : bits_(bits), each_(8 / bits) {
-        const Operand& given = call.in(operand);
-        // as they are in the file: tables of vocabularies have hundreds of millions
-        if (given.tensor != nullptr && given.tensor->absent.empty() && element_bytes(given.type) == 1) {
-            file_ = given.tensor;
-            size_ = file_->data.size;
-        } else {
-            known_ = &call.known(operand, role);
-            size_ = known_->ints.size();
-        }
-    }
-    size_t bytes() const { return size_; }
-    /// Number i of a row that begins at a byte.
-    int64_t at(int64_t first_byte, int64_t i) const {
-        const auto place = static_cast<size_t>(first_byte + i / each_);
-        const int64_t byte = file_ != nullptr ? file_->data.bytes[place] : known_->ints[place];
-        return byte >> (bits_ * (i % each_)) & ((1 << bits_) - 1);
-    }
-
-  private:
-    int64_t bits_, each_;
-    std::shared_ptr<const Tensor> file_;
-    const Known* known_ = nullptr;
-    size_t size_ = 0;
-};
 
 struct NBits {
     int64_t k = 0, n = 0, size = 0, bits = 4;

@@ -10,6 +10,7 @@
 #include "compiler/graph/data.hpp"
 #include "compiler/onnx/indexing.hpp"
 #include "compiler/onnx/operators.hpp"
+#include "compiler/onnx/packed_numbers.hpp"
 #include "compiler/onnx/products.hpp"
 
 namespace kpu::onnx {
@@ -171,47 +172,71 @@ void moe(Call& call) {
 
 // ---- of quantised weights
 
-/// Bits of consecutive numbers of a row, the low ones first.
-int64_t number_at(const Known& packed, int64_t row, int64_t bytes_in_row, int64_t i, int64_t bits) {
-    const int64_t bit = i * bits, byte = packed.ints[static_cast<size_t>(row * bytes_in_row + bit / 8)];
-    return byte >> (bit % 8) & ((1 << bits) - 1);
+/// Scales and zero points of a matrix [out, in] for each expert: of columns, or of blocks along `in`.
+struct StepScales {
+    int64_t experts = 0, out = 0, in = 0, bits = 4, size = 0, blocks = 0;
+    bool blocked = false;
+};
+
+StepScales scales_of_steps(Call& call, size_t weights, std::string_view bits_of) {
+    StepScales of;
+    of.bits = call.integer(bits_of, call.integer("expert_weight_bits", 4));
+    if (of.bits != 2 && of.bits != 4 && of.bits != 8) Call::refuse(fmt::format("{} is {}", bits_of, of.bits));
+    const Sizes s = call.shape(weights);
+    if (s.size() != 3) Call::refuse("its weights have not three dimensions");
+    of.experts = s[0];
+    of.out = s[1];
+    of.in = s[2] * 8 / of.bits;
+    const int64_t told = call.integer("block_size", 0);
+    of.blocked = told > 0;
+    of.size = of.blocked ? told : of.in;
+    of.blocks = of.size == 0 ? 0 : (of.in + of.size - 1) / of.size;
+    if (elements_of(call.shape(weights + 1)) != of.experts * of.out * of.blocks)
+        Call::refuse(
+            fmt::format("scales {} do not fit to weights {}", text_of(call.shape(weights + 1)), text_of(s)));
+    return of;
 }
 
-/// Weights [experts, out, in * bits / 8] with scales [experts, out] or of blocks along `in`, as floats.
-Layer quantised_layer(Call& call, size_t weights, size_t zeros, std::string_view bits_of) {
-    const int64_t bits = call.integer(bits_of, call.integer("expert_weight_bits", 4));
-    if (bits != 2 && bits != 4 && bits != 8) Call::refuse(fmt::format("{} is {}", bits_of, bits));
-    const Known &packed = call.known(weights, "weights"), &scales = call.known(weights + 1, "scales");
-    if (packed.real() || packed.shape.size() != 3) Call::refuse("its weights have not three dimensions");
-    const int64_t experts = packed.shape[0], out = packed.shape[1], bytes = packed.shape[2],
-                  in = bytes * 8 / bits;
-    const int64_t told = call.integer("block_size", 0), size = told > 0 ? told : in,
-                  blocks = (in + size - 1) / size;
-    if (static_cast<int64_t>(scales.size()) != experts * out * blocks)
-        Call::refuse(
-            fmt::format("scales {} do not fit to weights {}", text_of(scales.shape), text_of(packed.shape)));
-    const Known* points = call.has(zeros) ? &call.known(zeros, "zero points") : nullptr;
-    // of blocks they are packed along those, else along the columns
-    const int64_t along = told > 0 ? blocks : out, stored = (along * bits + 7) / 8;
-    if (points != nullptr && static_cast<int64_t>(points->size()) != experts * (told > 0 ? out : 1) * stored)
-        Call::refuse(fmt::format("zero points {} do not fit", text_of(points->shape)));
-    Call::check_made({experts, out, in});
-    std::vector<double> floats(static_cast<size_t>(experts * out * in));
-    for (int64_t row = 0; row < experts * out; ++row) {
-        for (int64_t i = 0; i < in; ++i) {
-            const int64_t block = i / size;
-            double zero = static_cast<double>(int64_t{1} << (bits - 1));
-            if (points != nullptr)
-                zero = static_cast<double>(told > 0 ? number_at(*points, row, stored, block, bits)
-                                                    : number_at(*points, row / out, stored, row % out, bits));
-            const double step = static_cast<double>(number_at(packed, row, bytes, i, bits));
-            floats[static_cast<size_t>((row / out * in + i) * out + row % out)] =
-                (step - zero) * scales.reals[static_cast<size_t>(row * blocks + block)];
-        }
+/// The zero point of each scale; of blocks they are packed along those, else along the columns.
+std::vector<double> zeros_of_steps(Call& call, const StepScales& of, size_t operand) {
+    const auto count = static_cast<size_t>(of.experts * of.out * of.blocks);
+    std::vector<double> zeros(count, static_cast<double>(int64_t{1} << (of.bits - 1)));
+    if (!call.has(operand)) return zeros;
+    const int64_t along = of.blocked ? of.blocks : of.out, bytes = (along * of.bits + 7) / 8;
+    if (elements_of(call.shape(operand)) != of.experts * (of.blocked ? of.out : 1) * bytes)
+        Call::refuse(fmt::format("zero points {} do not fit", text_of(call.shape(operand))));
+    const PackedNumbers packed(call, operand, "zero points", of.bits);
+    for (size_t i = 0; i < count; ++i) {
+        const auto at = static_cast<int64_t>(i);
+        zeros[i] = static_cast<double>(packed.at(at / along * bytes, at % along));
     }
+    return zeros;
+}
+
+/// Weights [experts, out, in * bits / 8] as floats [experts, in, out].
+Layer quantised_layer(Call& call, size_t weights, size_t zero_points, std::string_view bits_of) {
+    const StepScales of = scales_of_steps(call, weights, bits_of);
+    const Known& scales = call.known(weights + 1, "scales");
+    const std::vector<double> zeros = zeros_of_steps(call, of, zero_points);
+    const PackedNumbers packed(call, weights, "weights", of.bits);
     const ElemType elem = call.elem(call.value(0));
-    Layer layer{call.graph.add_constant(call.node.inputs[weights], elem, graph::dims({experts, in, out}),
-                                        graph::make_numbers(elem, floats)),
+    const auto columns = static_cast<size_t>(of.out);
+    const auto rows = static_cast<uint64_t>(of.experts * of.in);
+    const graph::NewData made = graph::new_data(graph::data_bytes(elem, rows * columns));
+    std::vector<double> row(columns);
+    for (uint64_t r = 0; r < rows; ++r) {
+        const int64_t expert = static_cast<int64_t>(r) / of.in, i = static_cast<int64_t>(r) % of.in;
+        for (size_t c = 0; c < columns; ++c) {
+            const int64_t column = expert * of.out + static_cast<int64_t>(c);
+            const auto scale = static_cast<size_t>(column * of.blocks + i / of.size);
+            const auto step = static_cast<double>(packed.at(column * of.in * of.bits / 8, i));
+            row[c] = (step - zeros[scale]) * scales.reals[scale];
+        }
+        const graph::Data rounded = graph::make_numbers(elem, row);
+        std::copy(rounded.bytes, rounded.bytes + rounded.size, made.bytes + r * rounded.size);
+    }
+    Layer layer{call.graph.add_constant(call.node.inputs[weights], elem,
+                                        graph::dims({of.experts, of.in, of.out}), made.data),
                 {}};
     if (call.has(weights + 2)) layer.bias = call.value(weights + 2);
     return layer;
