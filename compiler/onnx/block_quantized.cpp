@@ -73,11 +73,12 @@ std::vector<double> zeros_of(Call& call, const NBits& of) {
     const int64_t stored = given.real() ? of.blocks : (of.blocks * of.bits + 7) / 8;
     if (static_cast<int64_t>(given.size()) != of.n * stored)
         Call::refuse(fmt::format("{} zero points do not fit", given.size()));
-    const PackedNumbers packed(call, 3, "zero points", of.bits);
+    std::optional<PackedNumbers> packed;
+    if (!given.real()) packed.emplace(call, 3, "zero points", of.bits);
     for (int64_t block = 0; block < of.blocks; ++block) {
         for (int64_t row = 0; row < of.n; ++row) {
-            const double zero = given.real() ? given.reals[static_cast<size_t>(row * stored + block)]
-                                             : static_cast<double>(packed.at(row * stored, block));
+            const double zero = packed ? static_cast<double>(packed->at(row * stored, block))
+                                       : given.reals[static_cast<size_t>(row * stored + block)];
             zeros[static_cast<size_t>(block * of.n + row)] = zero - static_cast<double>(of.lower);
         }
     }

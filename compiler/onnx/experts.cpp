@@ -230,7 +230,7 @@ Layer quantised_layer(Call& call, size_t weights, size_t zero_points, std::strin
             const int64_t column = expert * of.out + static_cast<int64_t>(c);
             const auto scale = static_cast<size_t>(column * of.blocks + i / of.size);
             const auto step = static_cast<double>(packed.at(column * of.in * of.bits / 8, i));
-            row[c] = (step - zeros[scale]) * scales.reals[scale];
+            row[c] = (step - zeros[scale]) * scales.number(scale);
         }
         const graph::Data rounded = graph::make_numbers(elem, row);
         std::copy(rounded.bytes, rounded.bytes + rounded.size, made.bytes + r * rounded.size);

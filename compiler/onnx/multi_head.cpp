@@ -108,7 +108,7 @@ std::vector<ValueId> parts_of(Call& call, ValueId x, const Sizes& sizes) {
     const auto axis = static_cast<int64_t>(call.sizes(x).size()) - 1;
     int64_t all = 0;
     for (const int64_t size : sizes) all += size;
-    if (call.sizes(x).back() != all)
+    if (axis < 0 || call.sizes(x).back() != all)
         Call::refuse(fmt::format("{} is not the queries, keys and values", text_of(call.sizes(x))));
     std::vector<ValueId> parts;
     for (int64_t i = 0, first = 0; i < static_cast<int64_t>(sizes.size()); first += sizes[size_t(i)], ++i)
@@ -179,7 +179,7 @@ void of_projections(Call& call, const Places& at) {
         if (!call.has(at.bias)) return parts;
         const auto width = [&](ValueId x) {
             const Sizes s = call.sizes(x);
-            return s.size() == 4 ? s[1] * s[3] : s.back();
+            return s.size() == 4 ? s[1] * s[3] : s.empty() ? 0 : s.back();
         };
         const std::vector<ValueId> bias =
             parts_of(call, call.value(at.bias), {width(parts[0]), width(parts[1]), width(parts[2])});
@@ -230,9 +230,9 @@ void joined_attention(Call& call) {
     ValueId all = matmul(call, call.value(0), call.value(1));
     if (call.has(2)) all = call.binary("add", all, call.value(2));
     Sizes sizes = call.ints("qkv_hidden_sizes");
+    if (call.sizes(all).size() != 3) Call::refuse("its operand has not three dimensions");
     if (sizes.empty()) sizes.assign(3, call.sizes(all).back() / 3);
     if (sizes.size() != 3) Call::refuse("qkv_hidden_sizes are not three");
-    if (call.sizes(all).size() != 3) Call::refuse("its operand has not three dimensions");
     const std::vector<ValueId> parts = parts_of(call, all, sizes);
     Attention of;
     of.q = split_heads(call, parts[0], heads);

@@ -1,5 +1,7 @@
 #pragma once
 // Weights of com.microsoft, whose numbers of 2, 4 or 8 bits lie several in a byte.
+#include <fmt/format.h>
+
 #include <memory>
 #include <string_view>
 
@@ -13,6 +15,8 @@ class PackedNumbers {
     PackedNumbers(Call& call, size_t operand, std::string_view role, int64_t bits)
         : bits_(bits), each_(8 / bits) {
         const Operand& given = call.in(operand);
+        if (is_real(given.type) || (element_bytes(given.type) != 1 && packed_bits(given.type) == 0))
+            Call::refuse(fmt::format("its {} are {}, not bytes", role, name_of(given.type)));
         // as they are in the file: tables of vocabularies have hundreds of millions
         if (given.tensor != nullptr && given.tensor->absent.empty() && element_bytes(given.type) == 1) {
             file_ = given.tensor;

@@ -84,6 +84,18 @@ class Language(unittest.TestCase):
         self.refused(theirs("MoE", moe, activation_type="geglu"), "activation_type geglu")
         qmoe = [d.floats([3, 16]), d.floats([3, 2]), Const(d.ints([2, 16, 8], 0, 255, np.uint8))]
         self.refused(theirs("QMoE", qmoe, quant_type="fp8"), "quant_type fp8")
+        floats = [
+            *qmoe,
+            Const(d.floats([2, 16])),
+            None,
+            Const(d.floats([2, 16, 8])),
+            Const(d.floats([2, 16])),
+        ]
+        self.refused(theirs("QMoE", floats), "its weights are float, not bytes")
+        bias = [d.floats([1, 2, 8]), *[d.floats([1, 2, 8])] * 2, np.float32(1)]
+        self.refused(
+            theirs("MultiHeadAttention", bias, num_heads=2), "[] is not the queries, keys and values"
+        )
         q = d.floats([1, 2, 8])
         self.refused(theirs("LinearAttention", [q, q, q], 2, q_num_heads=2, kv_num_heads=2), "update_rule")
         linear = {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "linear", "state_window": 2}
