@@ -15,6 +15,12 @@ std::optional<int64_t> Starts::same() const {
     return computed || known.empty() || !equal ? std::nullopt : std::optional(known[0]);
 }
 
+std::string Starts::text() const {
+    if (computed) return fmt::format("%{}", *computed);
+    if (const auto start = same()) return fmt::format("{}", *start);
+    return text_of(known);
+}
+
 Starts starts_of(Call& call, size_t operand, int64_t batch, int64_t plus) {
     const int64_t count = elements_of(call.shape(operand));
     if (count != batch && count != 1)
@@ -27,10 +33,14 @@ Starts starts_of(Call& call, size_t operand, int64_t batch, int64_t plus) {
         starts.known.resize(static_cast<size_t>(batch), starts.known[0]);
         return starts;
     }
-    const ValueId given = call.reshape(call.cast(call.value(operand), ElemType::i32), {count});
-    const ValueId moved =
-        plus == 0 ? given : call.binary("add", given, call.number(static_cast<double>(plus), ElemType::i32));
-    starts.computed = call.expand(moved, {batch});
+    const ValueId from = call.value(operand);
+    starts.computed = call.once(fmt::format("starts %{} {} {}", from, batch, plus), [&] {
+        const ValueId given = call.reshape(call.cast(from, ElemType::i32), {count});
+        const ValueId moved =
+            plus == 0 ? given
+                      : call.binary("add", given, call.number(static_cast<double>(plus), ElemType::i32));
+        return call.expand(moved, {batch});
+    });
     return starts;
 }
 

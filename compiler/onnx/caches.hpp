@@ -10,6 +10,8 @@ struct Starts {
     std::optional<ValueId> computed;  ///< i32 [B]
     /// The one that all batches have.
     std::optional<int64_t> same() const;
+    /// For Call::once: others of this text are the same.
+    std::string text() const;
 };
 
 /// Of an operand with one number for each of `batch` batches, or one for all of them; `plus` is added.

@@ -115,8 +115,10 @@ Starts new_rows(Call& call, const Rows& r) {
     if (!call.has(query_seqlens)) {
         for (int64_t& start : valid.known) start = std::max<int64_t>(start - r.rows, 0);
         if (valid.computed) {
-            const ValueId first = call.binary("sub", *valid.computed, call.number(rows, ElemType::i32));
-            valid.computed = call.binary("max", first, call.number(0, ElemType::i32));
+            valid.computed = call.once(fmt::format("first rows {} of {}", valid.text(), r.rows), [&] {
+                const ValueId first = call.binary("sub", *valid.computed, call.number(rows, ElemType::i32));
+                return call.binary("max", first, call.number(0, ElemType::i32));
+            });
         }
         return valid;
     }
@@ -128,7 +130,9 @@ Starts new_rows(Call& call, const Rows& r) {
     const auto numbers = [&](const Starts& s) {
         return s.computed ? *s.computed : positions_constant(call, s.known, {r.batch});
     };
-    return {{}, call.binary("sub", numbers(valid), numbers(counts))};
+    return {{}, call.once(fmt::format("first rows {} of {}", valid.text(), counts.text()), [&] {
+                return call.binary("sub", numbers(valid), numbers(counts));
+            })};
 }
 
 Cache cache_of(Call& call, const Rows& r) {
@@ -196,12 +200,17 @@ void rotate(Call& call, Rows& r, const Starts& starts) {
         if (call.shape(position_ids) != Sizes{r.batch, r.rows})
             Call::refuse(fmt::format("position_ids {} are not [{},{}]", text_of(call.shape(position_ids)),
                                      r.batch, r.rows));
-        positions = call.cast(call.value(position_ids), ElemType::i32);
+        positions = call.value(position_ids);
     } else {
-        positions = positions_of(call, r, starts);
+        positions = call.once(fmt::format("positions {} of {} {}", starts.text(), r.batch, r.rows),
+                              [&] { return positions_of(call, r, starts); });
     }
-    const ValueId cosine = angles(call, call.value(cos_cache), positions);
-    const ValueId sine = angles(call, call.value(sin_cache), positions);
+    const auto angles_of = [&](size_t operand) {
+        const ValueId table = call.value(operand);
+        return call.once(fmt::format("angles %{} %{}", table, positions),
+                         [&] { return angles(call, table, positions); });
+    };
+    const ValueId cosine = angles_of(cos_cache), sine = angles_of(sin_cache);
     const bool interleaved = call.integer("rotary_interleaved", 0) != 0;
     r.q = rotated(call, r.q, cosine, sine, interleaved);
     r.k = rotated(call, r.k, cosine, sine, interleaved);
@@ -216,41 +225,51 @@ struct Sight {
     }
 };
 
-/// 0 or -infinity, to be added to scores [batch, heads, rows, keys]; none where all see all.
-std::optional<ValueId> bias_of_positions(Call& call, const Rows& r, const Starts& starts, int64_t keys,
-                                         const Sight& sight, ElemType elem) {
-    const auto position = [&](int64_t row) { return sight.causal ? row : r.rows - 1; };
-    if (starts.computed) {
-        Call::check_made({r.rows, keys});
-        Sizes distances;
-        for (int64_t row = 0; row < r.rows; ++row) {
-            for (int64_t key = 0; key < keys; ++key) distances.push_back(key - position(row));
-        }
-        const ValueId distance = positions_constant(call, std::move(distances), {1, 1, r.rows, keys});
-        const ValueId start = call.reshape(*starts.computed, {r.batch, 1, 1, 1});
-        ValueId allowed = call.emit("less_equal", {distance, start}, {}, truth);
-        if (sight.window >= 0) {
-            const ValueId oldest =
-                call.binary("sub", start, call.number(static_cast<double>(sight.window), ElemType::i32));
-            allowed =
-                call.emit("and", {allowed, call.emit("greater", {distance, oldest}, {}, truth)}, {}, truth);
-        }
-        return bias_of(call, allowed, elem);
+/// The newest key that a row sees, from the start on.
+int64_t newest(const Rows& r, const Sight& sight, int64_t row) { return sight.causal ? row : r.rows - 1; }
+
+ValueId computed_bias(Call& call, const Rows& r, ValueId starts, int64_t keys, const Sight& sight,
+                      ElemType elem) {
+    Call::check_made({r.rows, keys});
+    Sizes distances;
+    for (int64_t row = 0; row < r.rows; ++row) {
+        for (int64_t key = 0; key < keys; ++key) distances.push_back(key - newest(r, sight, row));
     }
+    const ValueId distance = positions_constant(call, std::move(distances), {1, 1, r.rows, keys});
+    const ValueId start = call.reshape(starts, {r.batch, 1, 1, 1});
+    ValueId allowed = call.emit("less_equal", {distance, start}, {}, truth);
+    if (sight.window >= 0) {
+        const ValueId oldest =
+            call.binary("sub", start, call.number(static_cast<double>(sight.window), ElemType::i32));
+        allowed = call.emit("and", {allowed, call.emit("greater", {distance, oldest}, {}, truth)}, {}, truth);
+    }
+    return bias_of(call, allowed, elem);
+}
+
+Known known_bias(const Rows& r, const Starts& starts, int64_t keys, const Sight& sight) {
     const int64_t batches = starts.same() ? 1 : r.batch;
     Call::check_made({batches, r.rows, keys});
     Known bias{Type::f64, {batches, 1, r.rows, keys}, {}, {}};
-    bool hides = false;
     for (int64_t b = 0; b < batches; ++b) {
         for (int64_t row = 0; row < r.rows; ++row) {
-            for (int64_t key = 0; key < keys; ++key) {
-                const bool seen = sight.sees(key, starts.known[static_cast<size_t>(b)] + position(row));
-                hides = hides || !seen;
-                bias.reals.push_back(seen ? 0.0 : -INFINITY);
-            }
+            const int64_t last = starts.known[static_cast<size_t>(b)] + newest(r, sight, row);
+            for (int64_t key = 0; key < keys; ++key)
+                bias.reals.push_back(sight.sees(key, last) ? 0.0 : -INFINITY);
         }
     }
-    return hides ? std::optional(call.constant(bias, elem)) : std::nullopt;
+    return bias;
+}
+
+/// 0 or -infinity, to be added to scores [batch, heads, rows, keys]; none where all see all.
+std::optional<ValueId> bias_of_positions(Call& call, const Rows& r, const Starts& starts, int64_t keys,
+                                         const Sight& sight, ElemType elem) {
+    const std::string key = fmt::format("bias {} of {} {} {} {} {} {}", starts.text(), r.batch, r.rows, keys,
+                                        sight.causal, sight.window, kpu::name_of(elem));
+    if (starts.computed)
+        return call.once(key, [&] { return computed_bias(call, r, *starts.computed, keys, sight, elem); });
+    const Known bias = known_bias(r, starts, keys, sight);
+    if (std::find(bias.reals.begin(), bias.reals.end(), -INFINITY) == bias.reals.end()) return std::nullopt;
+    return call.once(key, [&] { return call.constant(bias, elem); });
 }
 
 /// The operand attention_bias [.., rows, total], which may be shorter or longer than the keys.
