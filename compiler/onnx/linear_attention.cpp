@@ -108,53 +108,88 @@ void refuse_state_options(Call& call) {
     }
     if (call.integer("ndim", 1) != 1) Call::refuse("ndim is not 1");
     if (call.integer("state_channels_last", -1) != -1) Call::refuse("state_channels_last is not taken");
-    if (call.integer("channels_last", 0) != 0) Call::refuse("channels_last is not taken");
 }
 
-/// X [B, C, L], weights [C, 1, K], bias, past_state [B, C, (K - 1) * dilation]: each channel alone, of what came before
-/// and itself.
+/// Sequences [B, C, L]; with channels last they are [B, L, ...], of channels that may have several dimensions.
+struct Sequences {
+    bool last = false;
+    Sizes channels;
+    Sequences(Call& call, const Sizes& x) : last(call.integer("channels_last", 0) != 0) {
+        if (x.size() < 3 || (!last && x.size() > 3))
+            Call::refuse(fmt::format("an operand {} is no sequences of channels", text_of(x)));
+        if (last) channels.assign(x.begin() + 2, x.end());
+    }
+    ValueId first(Call& call, ValueId x) const {
+        const Sizes s = call.sizes(x);
+        if (!last) return x;
+        if (s.size() < 3 || Sizes(s.begin() + 2, s.end()) != channels)
+            Call::refuse(fmt::format("a state {} does not fit", text_of(s)));
+        return call.transpose(call.reshape(x, {s[0], s[1], elements_of(channels)}), {0, 2, 1});
+    }
+    ValueId back(Call& call, ValueId x) const {
+        if (!last) return x;
+        const Sizes s = call.sizes(x);
+        Sizes whole{s[0], s[2]};
+        whole.insert(whole.end(), channels.begin(), channels.end());
+        return call.reshape(call.transpose(x, {0, 2, 1}), whole);
+    }
+};
+
+/// Each channel alone.
+ValueId depthwise(Call& call, ValueId x, int64_t dilation) {
+    NodeModel node = call.node;
+    node.type = "Conv";
+    node.attributes = {};
+    const auto set = [&](const char* name, int64_t value, Sizes values) {
+        Attribute attribute;
+        attribute.name = name;
+        attribute.integer = value;
+        attribute.ints = std::move(values);
+        node.attributes.push_back(attribute);
+    };
+    set("dilations", 0, {dilation});
+    set("kernel_shape", 0, {call.shape(1)[2]});
+    set("group", call.shape(1)[0], {});
+    std::vector<Operand> given{call.operand(x, call.type(0)), call.in(1)};
+    if (call.has(2)) given.push_back(call.in(2));
+    node.inputs.resize(given.size());
+    return *import_as(call, node, call.opset, std::move(given)).at(0).value;
+}
+
+/// X, weights [C, 1, K], bias, past_state with (K - 1) * dilation rows: each channel alone, of what came before and
+/// itself.
 void causal_conv(Call& call) {
     refuse_state_options(call);
-    const Sizes x = call.shape(0), w = call.shape(1);
-    if (x.size() != 3 || w.size() != 3 || w[0] != x[1] || w[1] != 1)
+    const Sequences sequences(call, call.shape(0));
+    ValueId all = sequences.first(call, call.value(0));
+    const Sizes x = call.sizes(all), w = call.shape(1);
+    if (w.size() != 3 || w[0] != x[1] || w[1] != 1)
         Call::refuse(fmt::format("weights {} are not for the channels of {}", text_of(w), text_of(x)));
     const std::string activation = call.text("activation", "none");
     if (activation != "none" && activation != "silu" && activation != "swish")
         Call::refuse(fmt::format("activation {} is not known", activation));
-    const int64_t dilation = call.integer("dilation", 1), before = (w[2] - 1) * dilation;
-    if (dilation < 1) Call::refuse(fmt::format("dilation is {}", dilation));
-    if (call.has(3) && call.shape(3) != Sizes{x[0], x[1], before})
-        Call::refuse(fmt::format("past_state {} does not fit", text_of(call.shape(3))));
-    ValueId all = call.value(0);
+    const int64_t dilation = call.integer("dilation", 1);
+    if (dilation < 1 || dilation > INT32_MAX) Call::refuse(fmt::format("dilation is {}", dilation));
+    const int64_t before = (w[2] - 1) * dilation;
     const ElemType elem = call.elem(all);
-    if (before > 0)
-        all = call.has(3) ? call.concat({call.value(3), all}, 2) : call.pad(all, {0, 0, before, 0, 0, 0}, 0);
-    NodeModel node = call.node;
-    node.type = "Conv";
-    node.attributes = {};
-    const auto set = [&](const char* name, Sizes values) {
-        Attribute attribute;
-        attribute.name = name;
-        attribute.ints = std::move(values);
-        node.attributes.push_back(attribute);
-    };
-    set("dilations", {dilation});
-    set("kernel_shape", {w[2]});
-    Attribute group;
-    group.name = "group";
-    group.integer = x[1];
-    node.attributes.push_back(group);
-    std::vector<Operand> given{call.operand(all, call.type(0)), call.in(1)};
-    if (call.has(2)) given.push_back(call.in(2));
-    node.inputs.resize(given.size());
-    ValueId y = *import_as(call, node, call.opset, std::move(given)).at(0).value;
+    if (before > 0) {
+        if (call.has(3)) {
+            const ValueId past = sequences.first(call, call.value(3));
+            if (call.sizes(past) != Sizes{x[0], x[1], before})
+                Call::refuse(fmt::format("past_state {} does not fit", text_of(call.shape(3))));
+            all = call.concat({past, all}, 2);
+        } else {
+            all = call.pad(all, {0, 0, before, 0, 0, 0}, 0);
+        }
+    }
+    ValueId y = depthwise(call, all, dilation);
     if (activation != "none") y = call.unary("silu", y);
-    call.result(y);
+    call.result(sequences.back(call, y));
     if (!call.wants(1)) return;
     const int64_t length = x[2] + before;
-    call.result(1,
-                before > 0 ? call.slice(all, 2, length - before, length) : call.zeros({x[0], x[1], 0}, elem),
-                call.type(0));
+    const ValueId state =
+        before > 0 ? call.slice(all, 2, length - before, length) : call.zeros({x[0], x[1], 0}, elem);
+    call.result(1, sequences.back(call, state), call.type(0));
 }
 
 }  // namespace

@@ -464,14 +464,20 @@ def linear_attention(d: Draft) -> Case:
 
 
 def causal_conv(d: Draft) -> Case:
-    """A state before or none, a bias, an activation, gaps between the weights."""
+    """A state before or none, a bias, an activation, gaps between the weights, channels first or last."""
     batch, channels, length, size = d.integer(1, 3), d.integer(1, 6), d.integer(1, 7), d.integer(2, 4)
-    gap = d.pick([1, 1, 2])
+    gap, last = d.pick([1, 1, 2]), d.chance(0.3)
+    deep = [channels, d.integer(1, 3)] if last and d.chance() else [channels]
+    wide = int(np.prod(deep))
+
+    def sequences(rows: int) -> Array:
+        return d.floats([batch, rows, *deep] if last else [batch, channels, rows])
+
     operands: list[Operand] = [
-        d.floats([batch, channels, length]),
-        d.weight(d.floats([channels, 1, size])),
-        d.weight(d.floats([channels])) if d.chance() else None,
-        d.floats([batch, channels, (size - 1) * gap]) if d.chance(0.6) else None,
+        sequences(length),
+        d.weight(d.floats([wide, 1, size])),
+        d.weight(d.floats([wide])) if d.chance() else None,
+        sequences((size - 1) * gap) if d.chance(0.6) else None,
     ]
     return theirs(
         "CausalConvWithState",
@@ -479,6 +485,7 @@ def causal_conv(d: Draft) -> Case:
         2,
         activation=d.pick(["none", "silu", "swish"]),
         dilation=gap if gap > 1 else None,
+        channels_last=int(last) or None,
     )
 
 

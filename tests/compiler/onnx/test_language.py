@@ -101,7 +101,7 @@ class Language(unittest.TestCase):
         linear = {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "linear", "state_window": 2}
         self.refused(theirs("LinearAttention", [q, q, q], 2, **linear), "state_window")
         conv = [d.floats([1, 3, 5]), d.floats([3, 1, 2])]
-        for option in ("channels_last", "state_window", "state_update_capacity"):
+        for option in ("state_window", "state_update_capacity"):
             self.refused(theirs("CausalConvWithState", conv, 2, **{option: 1}), option)
         beams = [q, q, q, *[None] * 6, np.zeros((1, 1, 4), np.int32)]
         self.refused(theirs("MultiHeadAttention", beams, num_heads=2), "cache_indirection")
