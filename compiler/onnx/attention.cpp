@@ -1,4 +1,4 @@
-// Attention and rotary embeddings, as their definitions say: products, a bias, a softmax.
+// Attention as its definition says: products, a bias, a softmax.
 #include "compiler/onnx/attention.hpp"
 
 #include <fmt/format.h>
@@ -24,9 +24,6 @@ ValueId join_heads(Call& call, ValueId x) {
     return call.reshape(call.transpose(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
-namespace {
-
-/// Each head as often as queries share it.
 ValueId shared_heads(Call& call, ValueId x, int64_t heads) {
     const Sizes s = call.sizes(x);
     if (s[1] == heads) return x;
@@ -35,18 +32,72 @@ ValueId shared_heads(Call& call, ValueId x, int64_t heads) {
     return call.reshape(x, {s[0], heads, s[2], s[3]});
 }
 
-/// 0 where attention is allowed, else -infinity.
 ValueId bias_of(Call& call, ValueId allowed, ElemType elem) {
     return call.emit("where", {allowed, call.number(0, elem), call.number(-INFINITY, elem)}, {}, elem);
 }
 
+namespace {
+
+/// What is added to scores: what is known at import, and what is computed.
 struct Mask {
+    std::optional<Known> fixed;  ///< of 0, -infinity and numbers of a constant mask
     std::optional<ValueId> bias;
     bool may_hide_rows = false;  ///< a query may have no key at all
 };
 
-void add_bias(Call& call, Mask& mask, ValueId bias) {
+/// The sum of two constants, broadcast.
+Known sum_of(const Known& a, const Known& b) {
+    Known sum{Type::f64, broadcast_of(a.shape, b.shape), {}, {}};
+    Call::check_made(sum.shape);
+    const auto at = [&](const Known& x, int64_t i) {
+        int64_t index = 0, step = 1;
+        for (size_t d = 1; d <= sum.shape.size(); ++d) {
+            const int64_t size = sum.shape[sum.shape.size() - d];
+            if (d <= x.shape.size()) {
+                const int64_t own = x.shape[x.shape.size() - d];
+                index += own == 1 ? 0 : i % size * step;
+                step *= own;
+            }
+            i /= size;
+        }
+        return x.number(static_cast<size_t>(index));
+    };
+    for (int64_t i = 0; i < elements_of(sum.shape); ++i) sum.reals.push_back(at(a, i) + at(b, i));
+    return sum;
+}
+
+void add_fixed(Mask& mask, Known known) {
+    mask.fixed = mask.fixed ? sum_of(*mask.fixed, known) : std::move(known);
+}
+
+void add_computed(Call& call, Mask& mask, ValueId bias) {
     mask.bias = mask.bias ? call.binary("add", *mask.bias, bias) : bias;
+    mask.may_hide_rows = true;
+}
+
+/// Some row has -infinity for all keys, of which the last dimension are.
+bool hides_rows(const Known& known, int64_t keys) {
+    const int64_t own = known.shape.empty() ? 1 : known.shape.back();
+    if (own != keys) return std::find(known.reals.begin(), known.reals.end(), -INFINITY) != known.reals.end();
+    for (auto row = known.reals.begin(); row != known.reals.end(); row += own) {
+        if (std::all_of(row, row + own, [](double x) { return x == -INFINITY; })) return true;
+    }
+    return false;
+}
+
+/// All in one, to be added.
+void finish(Call& call, Mask& mask, int64_t keys, ElemType elem) {
+    if (!mask.fixed) return;
+    const bool hides = mask.may_hide_rows || hides_rows(*mask.fixed, keys);
+    const ValueId fixed = call.constant(*mask.fixed, elem);
+    mask.bias = mask.bias ? call.binary("add", *mask.bias, fixed) : fixed;
+    mask.may_hide_rows = hides;
+}
+
+/// Valid keys of each batch, when they are constants; nullopt: they are computed, or all are valid.
+std::optional<Sizes> known_valid(Call& call) {
+    if (!call.has(6) || !call.in(6).constant()) return std::nullopt;
+    return call.ints_of(6, "nonpad_kv_seqlen");
 }
 
 /// Keys j of query i by their distance: j - i - offset is at least -left and at most right; -1: no limit. The
@@ -55,54 +106,75 @@ void add_window(Call& call, Mask& mask, int64_t queries, int64_t keys, int64_t l
                 ElemType elem) {
     if (left < 0 && right < 0) return;
     Call::check_made({queries, keys});
+    const std::optional<Sizes> valid = known_valid(call);
     const bool by_batch = call.has(6);
-    const int64_t offset = call.has(4) ? call.shape(4)[2] : by_batch ? -queries : 0;
-    Known distances{Type::i64, {queries, keys}, {}, {}};
-    for (int64_t i = 0; i < queries; ++i) {
-        for (int64_t j = 0; j < keys; ++j) distances.ints.push_back(j - i - offset);
+    Sizes offsets{call.has(4) ? call.shape(4)[2] : 0};
+    if (by_batch) offsets = {-queries};
+    if (valid) {
+        offsets.clear();
+        for (const int64_t count : *valid) offsets.push_back(count - queries);
     }
-    if (!by_batch) {
+    const auto batches = static_cast<int64_t>(offsets.size());
+    Known distances{Type::i64, {batches, 1, queries, keys}, {}, {}};
+    for (const int64_t offset : offsets) {
+        for (int64_t i = 0; i < queries; ++i) {
+            for (int64_t j = 0; j < keys; ++j) distances.ints.push_back(j - i - offset);
+        }
+    }
+    if (!by_batch || valid) {
         Known bias{Type::f64, distances.shape, {}, {}};
+        if (batches == 1) bias.shape = {queries, keys};
         for (const int64_t d : distances.ints)
             bias.reals.push_back((left < 0 || d >= -left) && (right < 0 || d <= right) ? 0.0 : -INFINITY);
-        if (left >= 0) mask.may_hide_rows = true;
-        return add_bias(call, mask, call.constant(bias, elem));
+        return add_fixed(mask, std::move(bias));
     }
-    const Sizes batch{call.shape(6)[0], 1, 1, 1};
-    const ValueId valid = call.reshape(call.value(6), batch);
-    const ValueId distance = call.binary("sub", call.constant(distances, ElemType::i32), valid);
+    const ValueId counts = call.reshape(call.value(6), {call.shape(6)[0], 1, 1, 1});
+    const ValueId distance = call.binary("sub", call.constant(distances, ElemType::i32), counts);
     const auto limit = [&](std::string_view opcode, int64_t bound) {
         const ValueId allowed =
             call.emit(opcode, {distance, call.number(static_cast<double>(bound), ElemType::i32)}, {}, truth);
-        add_bias(call, mask, bias_of(call, allowed, elem));
+        add_computed(call, mask, bias_of(call, allowed, elem));
     };
     if (left >= 0) limit("greater_equal", -left);
     if (right >= 0) limit("less_equal", right);
-    mask.may_hide_rows = true;
 }
 
 /// The operand attn_mask, which may be shorter than the keys.
 void add_given(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     if (!call.has(3)) return;
     const bool boolean = call.type(3) == Type::boolean;
-    ValueId given = call.value(3);
     const Sizes s = call.shape(3);
     if (s.empty() || s.back() > keys)
         Call::refuse(fmt::format("a mask {} does not fit to {} keys", text_of(s), keys));
+    const int64_t missing = s.back() == 1 ? 0 : keys - s.back();
+    if (call.in(3).constant() && missing == 0) {
+        const Known& given = call.known(3, "attn_mask");
+        Known bias{Type::f64, s, {}, {}};
+        for (size_t i = 0; i < given.size(); ++i)
+            bias.reals.push_back(!boolean ? given.number(i) : given.ints[i] != 0 ? 0.0 : -INFINITY);
+        return add_fixed(mask, std::move(bias));
+    }
     Sizes pads(2 * s.size(), 0);
-    pads.back() = s.back() == 1 ? 0 : keys - s.back();
-    given = call.pad(given, pads, boolean ? 0 : -INFINITY);
-    add_bias(call, mask, boolean ? bias_of(call, given, elem) : call.cast(given, elem));
-    mask.may_hide_rows = true;
+    pads.back() = missing;
+    const ValueId given = call.pad(call.value(3), pads, boolean ? 0 : -INFINITY);
+    add_computed(call, mask, boolean ? bias_of(call, given, elem) : call.cast(given, elem));
 }
 
 void add_valid(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     if (!call.has(6)) return;
-    const ValueId valid = call.reshape(call.value(6), {call.shape(6)[0], 1, 1, 1});
+    const int64_t batch = call.shape(6)[0];
+    if (const std::optional<Sizes> valid = known_valid(call)) {
+        Call::check_made({batch, keys});
+        Known bias{Type::f64, {batch, 1, 1, keys}, {}, {}};
+        for (const int64_t count : *valid) {
+            for (int64_t key = 0; key < keys; ++key) bias.reals.push_back(key < count ? 0.0 : -INFINITY);
+        }
+        return add_fixed(mask, std::move(bias));
+    }
+    const ValueId valid = call.reshape(call.value(6), {batch, 1, 1, 1});
     const ValueId numbers =
         call.constant(ints_known(identity_perm(static_cast<size_t>(keys))), ElemType::i32);
-    add_bias(call, mask, bias_of(call, call.emit("less", {numbers, valid}, {}, truth), elem));
-    mask.may_hide_rows = true;
+    add_computed(call, mask, bias_of(call, call.emit("less", {numbers, valid}, {}, truth), elem));
 }
 
 /// A row without any key is 0, not NaN.
@@ -131,8 +203,9 @@ void attention(Call& call) {
     const ValueId q = split_heads(call, call.value(0), heads);
     ValueId k = split_heads(call, call.value(1), kv_heads), v = split_heads(call, call.value(2), kv_heads);
     const ElemType elem = call.elem(q);
-    if (call.has(4)) k = call.concat({call.value(4), k}, 2);
-    if (call.has(5)) v = call.concat({call.value(5), v}, 2);
+    const auto filled = [&](size_t past) { return call.has(past) && call.shape(past)[2] > 0; };
+    if (filled(4)) k = call.concat({call.value(4), k}, 2);
+    if (filled(5)) v = call.concat({call.value(5), v}, 2);
     if (call.wants(1)) call.result(1, k, call.type(1));
     if (call.wants(2)) call.result(2, v, call.type(2));
     const int64_t queries = call.sizes(q)[2], keys = call.sizes(k)[2];
@@ -142,6 +215,7 @@ void attention(Call& call) {
     if (call.integer("is_causal", 0) != 0) add_window(call, mask, queries, keys, -1, 0, elem);
     add_window(call, mask, queries, keys, left, right, elem);
     add_valid(call, mask, keys, elem);
+    finish(call, mask, keys, elem);
 
     const double scale = std::sqrt(call.real("scale", 1 / std::sqrt(static_cast<double>(call.sizes(q)[3]))));
     const ValueId keys_across = call.transpose(shared_heads(call, k, heads), {0, 1, 3, 2});
@@ -161,55 +235,8 @@ void attention(Call& call) {
     call.result(flat ? join_heads(call, y) : y);
 }
 
-// ---- rotary embeddings
-
-/// Sines or cosines [B, S, half] for the positions, to be broadcast over heads.
-ValueId angles(Call& call, size_t operand, int64_t half) {
-    ValueId table = call.value(operand);
-    if (call.has(3)) table = call.emit("gather", {table, call.value(3)}, {graph::integer("axis", 0)});
-    Sizes s = call.sizes(table);
-    if (s.size() != 3 || s[2] != half) Call::refuse(fmt::format("its angles {} do not fit", text_of(s)));
-    return call.reshape(table, {s[0], s[1], 1, half});
-}
-
-void rotary(Call& call) {
-    const Sizes shape = call.shape(0);
-    const bool flat = shape.size() == 3;
-    const int64_t heads = flat ? call.integer("num_heads", 0) : shape[1];
-    if (!flat && shape.size() != 4) Call::refuse("its operand has neither 3 nor 4 dimensions");
-    if (heads < 1 || (flat && shape[2] % heads != 0)) Call::refuse("num_heads does not fit");
-    ValueId x = call.value(0);  // to [B, S, heads, size]
-    x = flat ? call.reshape(x, {shape[0], shape[1], heads, shape[2] / heads})
-             : call.transpose(x, {0, 2, 1, 3});
-    const Sizes s = call.sizes(x);
-    const int64_t given = call.integer("rotary_embedding_dim", 0), rotated = given == 0 ? s[3] : given,
-                  half = rotated / 2;
-    if (rotated < 2 || rotated > s[3] || rotated % 2 != 0) Call::refuse("rotary_embedding_dim does not fit");
-    const ValueId cosine = angles(call, 1, half), sine = angles(call, 2, half);
-    const ValueId turned = rotated == s[3] ? x : call.slice(x, 3, 0, rotated);
-    const bool interleaved = call.integer("interleaved", 0) != 0;
-    const ValueId a = interleaved ? call.slice(turned, 3, 0, rotated, 2) : call.slice(turned, 3, 0, half);
-    const ValueId b =
-        interleaved ? call.slice(turned, 3, 1, rotated, 2) : call.slice(turned, 3, half, rotated);
-    ValueId real = call.binary("sub", call.binary("mul", cosine, a), call.binary("mul", sine, b));
-    ValueId imaginary = call.binary("add", call.binary("mul", sine, a), call.binary("mul", cosine, b));
-    ValueId y;
-    if (interleaved) {
-        const Sizes pair{s[0], s[1], s[2], half, 1};
-        y = call.reshape(call.concat({call.reshape(real, pair), call.reshape(imaginary, pair)}, 4),
-                         {s[0], s[1], s[2], rotated});
-    } else {
-        y = call.concat({real, imaginary}, 3);
-    }
-    if (rotated < s[3]) y = call.concat({y, call.slice(x, 3, rotated, s[3])}, 3);
-    call.result(flat ? call.reshape(y, shape) : call.transpose(y, {0, 2, 1, 3}));
-}
-
 }  // namespace
 
-void add_attention(Operators& t) {
-    t.push_back({"Attention", attention, 23});
-    t.push_back({"RotaryEmbedding", rotary, 23});
-}
+void add_attention(Operators& t) { t.push_back({"Attention", attention, 23}); }
 
 }  // namespace kpu::onnx

@@ -1,5 +1,5 @@
 #pragma once
-// Heads of attention, for operators that have it.
+// Heads of attention, and what operators that have it share: masks, rotary embeddings.
 #include "compiler/onnx/call.hpp"
 
 namespace kpu::onnx {
@@ -8,5 +8,15 @@ namespace kpu::onnx {
 ValueId split_heads(Call& call, ValueId x, int64_t heads);
 /// [B, heads, S, size] to [B, S, heads * size].
 ValueId join_heads(Call& call, ValueId x);
+/// [B, groups, S, size] to [B, heads, S, size]: each head as often as queries share it.
+ValueId shared_heads(Call& call, ValueId x, int64_t heads);
+
+/// 0 where attention is allowed, else -infinity.
+ValueId bias_of(Call& call, ValueId allowed, ElemType elem);
+
+/// Sines or cosines [B, S, 1, half] of positions [B, S]; without positions the table is [B, S, half] itself.
+ValueId angles(Call& call, ValueId table, std::optional<ValueId> positions);
+/// x [B, S, heads, size], of which the first 2 * half elements are turned, in pairs side by side or half a head apart.
+ValueId rotated(Call& call, ValueId x, ValueId cosine, ValueId sine, bool interleaved);
 
 }  // namespace kpu::onnx

@@ -1,6 +1,7 @@
 #pragma once
 // One node of the model while it is imported: its operands and attributes, and the ways to make graph nodes.
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ class Call {
     const int64_t opset;
     const graph::Source source;
     bool empty_operands = false;  ///< the operator takes tensors without elements
+    /// What layers of a model need alike is made once, for the first of them: by what it is made of.
+    std::map<std::string, ValueId>* made_once = nullptr;
 
     // ---- operands
 
@@ -89,6 +92,13 @@ class Call {
     /// Bytes of constants that it made.
     size_t made() const { return made_; }
     void add_made(size_t bytes) { made_ += bytes; }
+    /// The value that `make` gives; the one from before where the key was there.
+    template <class Make>
+    ValueId once(const std::string& key, const Make& make) {
+        if (made_once == nullptr) return make();
+        const auto found = made_once->find(key);
+        return found != made_once->end() ? found->second : made_once->emplace(key, make()).first->second;
+    }
 
     // ---- nodes of the graph
 

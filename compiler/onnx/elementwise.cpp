@@ -210,6 +210,14 @@ void gelu(Call& call) {
     call.result(call.unary(tanh ? "gelu_tanh" : "gelu", call.value(0)));
 }
 
+/// A * sigmoid(alpha * A) * B
+void swiglu(Call& call) {
+    if (call.shape(0) != call.shape(1)) Call::refuse("its operands have unlike shapes");
+    const ValueId a = call.value(0),
+                  gate = call.unary("sigmoid", call.binary("mul", a, call.real("alpha", 1)));
+    call.result(call.binary("mul", call.binary("mul", a, gate), call.value(1)));
+}
+
 void swish(Call& call) {
     const ValueId x = call.value(0);
     const double alpha = call.real("alpha", 1);
@@ -307,6 +315,7 @@ void add_elementwise(Operators& t) {
     t.push_back({"Clip", clip});
     t.push_back({"Gelu", gelu, 20});
     t.push_back({"Swish", swish, 24});
+    t.push_back({"SwiGLU", swiglu, 28});
     t.push_back({"Softsign", softsign});
     t.push_back({"Shrink", shrink, 9});
     t.push_back({"Cast", cast});

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "compiler/onnx/activations.hpp"
-#include "compiler/onnx/attention.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
 #include "compiler/onnx/windows.hpp"
@@ -186,114 +185,6 @@ void embed_norm(Call& call) {
     if (call.wants(2)) call.result(2, sum, type);
 }
 
-// ---- attention
-
-/// 0 where a key of the batch counts, else the number that stands for masked ones. The mask is [batch, keys], or says
-/// how many keys of a batch count, [batch].
-ValueId padding_bias(Call& call, size_t operand, int64_t keys, ElemType elem) {
-    const Sizes shape = call.shape(operand);
-    const ValueId mask = call.value(operand);
-    const int64_t batch = shape.empty() ? 0 : shape[0];
-    std::optional<ValueId> hidden;
-    if (shape == Sizes{batch, keys}) {
-        hidden = call.emit("equal", {mask, call.number(0, call.elem(mask))}, {}, truth);
-    } else if (shape.size() == 1 && batch == call.shape(0)[0]) {
-        const ValueId numbers = call.constant(
-            {Type::i64, {1, keys}, identity_perm(static_cast<size_t>(keys)), {}}, call.elem(mask));
-        hidden = call.emit("greater_equal", {numbers, call.reshape(mask, {batch, 1})}, {}, truth);
-    } else {
-        Call::refuse(fmt::format("a mask {} is not [batch, keys] or [batch]", text_of(shape)));
-    }
-    const double low = call.real("mask_filter_value", -10000);
-    const ValueId bias =
-        call.emit("where", {*hidden, call.number(low, elem), call.number(0, elem)}, {}, elem);
-    return call.reshape(bias, {batch, 1, 1, keys});
-}
-
-/// A query sees the keys up to its own, of which the last queries are the last keys.
-ValueId causal_bias(Call& call, int64_t queries, int64_t keys, ElemType elem) {
-    Call::check_made({queries, keys});
-    Known bias{Type::f64, {queries, keys}, {}, {}};
-    for (int64_t i = 0; i < queries; ++i) {
-        for (int64_t j = 0; j < keys; ++j) bias.reals.push_back(j <= i + keys - queries ? 0.0 : -INFINITY);
-    }
-    return call.constant(bias, elem);
-}
-
-/// Queries, keys and values [batch, rows, heads * size], and where masks are among the operands.
-struct Attention {
-    ValueId q, k, v;
-    int64_t heads = 1;
-    size_t mask = 0, bias = 0;
-};
-
-void attend(Call& call, const Attention& of) {
-    const auto split = [&](ValueId x) {
-        const Sizes s = call.sizes(x);
-        if (s.size() != 3) Call::refuse(fmt::format("an operand {} is not {} heads", text_of(s), of.heads));
-        return split_heads(call, x, of.heads);
-    };
-    const ValueId q = split(of.q), k = split(of.k), v = split(of.v);
-    const Sizes s = call.sizes(q);
-    const ElemType elem = call.elem(q);
-    const double given = call.real("scale", 0);
-    const double scale = given != 0 ? given : 1 / std::sqrt(static_cast<double>(s[3]));
-    ValueId scores = matmul(call, call.binary("mul", q, scale), call.transpose(k, {0, 1, 3, 2}));
-    if (call.has(of.mask))
-        scores = call.binary("add", scores, padding_bias(call, of.mask, call.sizes(k)[2], elem));
-    if (call.has(of.bias)) scores = call.binary("add", scores, call.value(of.bias));
-    if (call.integer("unidirectional", 0) != 0)
-        scores = call.binary("add", scores, causal_bias(call, s[2], call.sizes(k)[2], elem));
-    call.result(join_heads(call, matmul(call, call.emit("softmax", {scores}, {integer("axis", 3)}), v)));
-}
-
-/// The parts of a vector, or of a matrix's last dimension, of these sizes.
-std::vector<ValueId> parts_of(Call& call, ValueId x, const Sizes& sizes) {
-    const auto axis = static_cast<int64_t>(call.sizes(x).size()) - 1;
-    int64_t all = 0;
-    for (const int64_t size : sizes) all += size;
-    if (call.sizes(x).back() != all)
-        Call::refuse(fmt::format("{} is not the queries, keys and values", text_of(call.sizes(x))));
-    std::vector<ValueId> parts;
-    for (int64_t i = 0, first = 0; i < static_cast<int64_t>(sizes.size()); first += sizes[size_t(i)], ++i)
-        parts.push_back(call.slice(x, axis, first, first + sizes[size_t(i)]));
-    return parts;
-}
-
-void check_attention(Call& call, std::initializer_list<size_t> refused, std::string_view what) {
-    for (const size_t i : refused) {
-        if (call.has(i)) Call::refuse(fmt::format("its {} are not taken", what));
-    }
-    if (call.wants(1) || call.wants(2)) Call::refuse("its present keys and values are not taken");
-}
-
-/// query, key, value, bias of all three, key_padding_mask, attention_bias.
-void multi_head(Call& call) {
-    check_attention(call, {6, 7, 8, 9}, "past keys and values");
-    if (!call.has(1) || !call.has(2)) Call::refuse("its operands are packed in one");
-    Attention of{call.value(0), call.value(1), call.value(2), call.integer("num_heads", 0), 4, 5};
-    if (call.has(3)) {
-        const std::vector<ValueId> bias = parts_of(
-            call, call.value(3), {call.sizes(of.q).back(), call.sizes(of.k).back(), call.sizes(of.v).back()});
-        of.q = call.binary("add", of.q, bias[0]);
-        of.k = call.binary("add", of.k, bias[1]);
-        of.v = call.binary("add", of.v, bias[2]);
-    }
-    attend(call, of);
-}
-
-/// input, weights and bias of queries, keys and values side by side, mask_index, past, attention_bias.
-void joined_attention(Call& call) {
-    check_attention(call, {4, 6}, "past keys and values");
-    ValueId all = matmul(call, call.value(0), call.value(1));
-    if (call.has(2)) all = call.binary("add", all, call.value(2));
-    Sizes sizes = call.ints("qkv_hidden_sizes");
-    if (sizes.empty()) sizes.assign(3, call.sizes(all).back() / 3);
-    if (sizes.size() != 3) Call::refuse("qkv_hidden_sizes are not three");
-    const std::vector<ValueId> parts = parts_of(call, all, sizes);
-    attend(call, {parts[0], parts[1], parts[2], call.integer("num_heads", 0), 3, 5});
-}
-
 }  // namespace
 
 void add_fused(Operators& t) {
@@ -311,8 +202,6 @@ void add_fused(Operators& t) {
     t.push_back({"SkipSimplifiedLayerNormalization", skip_norm, 1, 999, theirs});
     t.push_back({"SimplifiedLayerNormalization", simplified_norm, 1, 999, theirs});
     t.push_back({"EmbedLayerNormalization", embed_norm, 1, 999, theirs});
-    t.push_back({"MultiHeadAttention", multi_head, 1, 999, theirs});
-    t.push_back({"Attention", joined_attention, 1, 999, theirs});
 }
 
 }  // namespace kpu::onnx

@@ -179,8 +179,10 @@ std::optional<int64_t> Importer::told_size(const ValueInfo& info, size_t axis) {
         info.shape[axis].name.empty() ? options_.dims.end() : options_.dims.find(info.shape[axis].name);
     for (const auto& given : {by_place, by_name}) {
         if (given == options_.dims.end()) continue;
-        if (given->second < 1)
-            refuse("--dim {}={} is no size. Fix: use 1 or more.", given->first, given->second);
+        const bool no_rows = given->second == 0 && axis > 0;  // of an empty past, say
+        if (given->second < 1 && !no_rows)
+            refuse("--dim {}={} is no size. Fix: use 1 or more; of a dimension behind the first, 0 or more.",
+                   given->first, given->second);
         used_dims_.insert(given->first);
     }
     if (by_name == options_.dims.end() && by_place == options_.dims.end()) return std::nullopt;

@@ -338,6 +338,7 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
     const size_t first = graph_.values.size();
     Call call(graph_, node, opset, source, std::move(given));
     call.empty_operands = row->empty;
+    call.made_once = &made_once_;
     if (!call.all_constant() || call.any_stand_in() || !fold(call)) {
         check_elements(call);
         row->import(call);

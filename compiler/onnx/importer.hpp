@@ -117,6 +117,7 @@ class Importer {
     graph::Graph graph_;
     std::unordered_set<std::string> sources_;
     std::map<std::array<std::string, 3>, const Function*> functions_;  ///< by domain, name, overload
+    std::map<std::string, graph::ValueId> made_once_;                  ///< Call::once
     size_t visited_ = 0, made_ = 0;  ///< nodes and calls; bytes of constants
     std::set<std::string> used_dims_, told_;
     /// Why nodes cannot be imported: inputs that decide structure and are no constants; constants without bytes do.

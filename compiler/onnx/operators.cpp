@@ -13,11 +13,12 @@ using Table = std::map<std::pair<std::string_view, std::string_view>, Operator>;
 Table make_table() {
     Operators rows;
     for (const auto add :
-         {add_convolutions, add_pools,     add_products, add_einsum,           add_elementwise,
-          add_functions,    add_fused,     add_shapes,   add_indexing,         add_norms,
-          add_reductions,   add_quantized, add_qlinear,  add_integer_products, add_recurrent,
-          add_attention,    add_resizes,   add_sampling, add_scatters,         add_selecting,
-          add_sequences,    add_spectra,   add_withdrawn})
+         {add_convolutions,     add_pools,           add_products,    add_einsum,           add_elementwise,
+          add_functions,        add_fused,           add_shapes,      add_indexing,         add_norms,
+          add_reductions,       add_quantized,       add_qlinear,     add_integer_products, add_recurrent,
+          add_attention,        add_multi_head,      add_group_query, add_rotary,           add_caches,
+          add_linear_attention, add_block_quantized, add_experts,     add_resizes,          add_sampling,
+          add_scatters,         add_selecting,       add_sequences,   add_spectra,          add_withdrawn})
         add(rows);
     // what is made of them node by node: operands without elements are one rule of Call::emit
     Operators of_any_size;

@@ -8,7 +8,6 @@
 
 #include "compiler/graph/data.hpp"
 #include "compiler/onnx/operators.hpp"
-#include "compiler/onnx/products.hpp"
 #include "compiler/quantize/parameters.hpp"
 
 namespace kpu::onnx {
@@ -181,28 +180,38 @@ void quantize(Call& call) {
     call.result(0, call.emit("quantize", {x}, {}, elem, quant), type);
 }
 
-/// Of 4 bits: products can take the steps as they are. Numbers and zero points of u4 are 8 lower.
-std::shared_ptr<const graph::Blocks> blocks_of(Type type, const Known& numbers, const Known& scales,
-                                               const Known* zeros, size_t axis, int64_t size) {
-    if (type != Type::i4 && type != Type::u4) return nullptr;
-    const double lower = type == Type::u4 ? 8 : 0;
-    const auto reals = [](const Known& known, double less) {
-        std::vector<double> all;
-        for (size_t i = 0; i < known.size(); ++i) all.push_back(known.number(i) - less);
-        return all;
-    };
+}  // namespace
+
+std::shared_ptr<const graph::Blocks> blocks_of(graph::Data steps, const Known& scales,
+                                               const std::vector<double>& zero_points, size_t axis,
+                                               int64_t size) {
     graph::Blocks blocks;
-    blocks.steps = graph::make_numbers(ElemType::i4, reals(numbers, lower));
+    blocks.steps = std::move(steps);
     blocks.axis = axis;
     blocks.size = size;
     blocks.shape = graph::dims(scales.shape);
     blocks.elem = scales.type == Type::f16 ? ElemType::f16 : ElemType::f32;
-    blocks.scales = graph::make_numbers(blocks.elem, reals(scales, 0));
-    const std::vector<double> zero_points =
-        zeros == nullptr ? std::vector<double>(scales.size(), -lower) : reals(*zeros, lower);
+    blocks.scales = graph::make_numbers(blocks.elem, scales.reals);
     if (std::any_of(zero_points.begin(), zero_points.end(), [](double zero) { return zero != 0; }))
         blocks.zero_points = graph::make_numbers(blocks.elem, zero_points);
     return std::make_shared<const graph::Blocks>(std::move(blocks));
+}
+
+namespace {
+
+/// Of 4 bits; numbers and zero points of u4 are 8 lower. Null: of other types.
+std::shared_ptr<const graph::Blocks> narrow_blocks(Type type, const Known& numbers, const Known& scales,
+                                                   const Known* zeros, size_t axis, int64_t size) {
+    if (type != Type::i4 && type != Type::u4) return nullptr;
+    const double lower = type == Type::u4 ? 8 : 0;
+    const auto reals = [&](const Known& known) {
+        std::vector<double> all;
+        for (size_t i = 0; i < known.size(); ++i) all.push_back(known.number(i) - lower);
+        return all;
+    };
+    return blocks_of(graph::make_numbers(ElemType::i4, reals(numbers)), scales,
+                     zeros == nullptr ? std::vector<double>(scales.size(), -lower) : reals(*zeros), axis,
+                     size);
 }
 
 /// A constant with scales of its own for each block along an axis, and for whatever lies beside it. It becomes floats
@@ -232,7 +241,7 @@ std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t 
     const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape),
                                                graph::make_numbers(elem, floats));
     call.graph.value(id).blocks =
-        blocks_of(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
+        narrow_blocks(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
     return id;
 }
 
@@ -247,61 +256,6 @@ void dequantize(Call& call) {
     call.result(0, dequantised(call, 0, axis, block, elem_of(type)), type);
 }
 
-/// com.microsoft: A times a matrix [N, K] in blocks along K, packed [N, blocks, bytes of a block]; A, B, scales, zero
-/// points, g_idx, bias.
-void matmul_nbits(Call& call) {
-    const int64_t k = call.integer("K", 0), n = call.integer("N", 0), size = call.integer("block_size", 0);
-    const int64_t bits = call.integer("bits", 4);
-    if (bits != 2 && bits != 4 && bits != 8) Call::refuse(fmt::format("its weights have {} bits", bits));
-    if (call.has(4)) Call::refuse("its groups have an order of their own (g_idx)");
-    constexpr int64_t most = int64_t{1} << 31;  // so that no product of two of them overflows
-    if (k < 1 || n < 1 || size < 16 || size % 4 != 0 || k > most || n > most || size > most)
-        Call::refuse(fmt::format("K is {}, N {}, block_size {}", k, n, size));
-    const int64_t blocks = (k + size - 1) / size;
-    const Known &packed = call.known(1, "weights"), &given = call.known(2, "scales");
-    const int64_t per_byte = 8 / bits, bytes = size / per_byte;  // of a block
-    if (static_cast<int64_t>(packed.size()) != n * blocks * bytes ||
-        static_cast<int64_t>(given.size()) != n * blocks)
-        Call::refuse(fmt::format("{} bytes of weights and {} scales do not fit [{},{}] in blocks of {}",
-                                 packed.size(), given.size(), n, k, size));
-    const auto unpacked = [&](const Known& all, int64_t row, int64_t bytes_in_row, int64_t i) {
-        const int64_t byte = all.ints[static_cast<size_t>(row * bytes_in_row + i / per_byte)];
-        return byte >> (bits * (i % per_byte)) & ((1 << bits) - 1);
-    };
-    const Type type = bits == 4 ? Type::u4 : Type::u8;
-    Known steps{type, {k, n}, {}, {}}, scales{given.type, {blocks, n}, {}, {}},
-        zeros{Type::f32, {blocks, n}, {}, {}};
-    for (int64_t i = 0; i < k; ++i) {
-        for (int64_t row = 0; row < n; ++row) steps.ints.push_back(unpacked(packed, row, blocks * bytes, i));
-    }
-    const Known* points = call.has(3) ? &call.known(3, "zero points") : nullptr;
-    const int64_t packed_points = (blocks + per_byte - 1) / per_byte;
-    if (points != nullptr &&
-        static_cast<int64_t>(points->size()) != n * (points->real() ? blocks : packed_points))
-        Call::refuse(fmt::format("{} zero points do not fit", points->size()));
-    for (int64_t block = 0; block < blocks; ++block) {
-        for (int64_t row = 0; row < n; ++row) {
-            const auto at = static_cast<size_t>(row * blocks + block);
-            scales.reals.push_back(given.number(at));
-            zeros.reals.push_back(points == nullptr ? double(1 << (bits - 1))
-                                  : points->real()  ? points->number(at)
-                                                    : double(unpacked(*points, row, packed_points, block)));
-        }
-    }
-    const ElemType elem = call.elem(call.value(0));
-    std::vector<double> floats;
-    for (int64_t i = 0; i < k * n; ++i) {
-        const auto of = static_cast<size_t>(i / n / size * n + i % n);
-        floats.push_back((double(steps.ints[static_cast<size_t>(i)]) - zeros.reals[of]) * scales.reals[of]);
-    }
-    const ValueId w = call.graph.add_constant(call.node.inputs[1], elem, graph::dims({k, n}),
-                                              graph::make_numbers(elem, floats));
-    call.graph.value(w).blocks = blocks_of(type, steps, scales, &zeros, 0, size);
-    ValueId y = matmul(call, call.value(0), w);
-    if (call.has(5)) y = call.binary("add", y, call.value(5));
-    call.result(y);
-}
-
 }  // namespace
 
 void add_quantized(Operators& t) {
@@ -309,7 +263,6 @@ void add_quantized(Operators& t) {
         t.push_back({"QuantizeLinear", quantize, 10, 999, domain});
         t.push_back({"DequantizeLinear", dequantize, 10, 999, domain});
     }
-    t.push_back({"MatMulNBits", matmul_nbits, 1, 999, "com.microsoft"});
 }
 
 }  // namespace kpu::onnx

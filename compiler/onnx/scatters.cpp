@@ -67,7 +67,8 @@ bool gathers(const std::vector<int64_t>& targets, std::string_view opcode, int64
            });
 }
 
-/// data [rows, n, width], indices [rows, m, 1 or width, depth], updates [rows, m, width] of positions in `dims`.
+}  // namespace
+
 ValueId scatter_kernel(Call& call, ValueId data, ValueId indices, const Sizes& dims, ValueId updates,
                        std::string_view opcode) {
     const ValueId sizes = positions_constant(call, dims, {static_cast<int64_t>(dims.size())});
@@ -80,6 +81,8 @@ ValueId scatter_kernel(Call& call, ValueId data, ValueId indices, const Sizes& d
     if (is_float(elem)) call.graph.nodes.back().kept = ElemType::f32;  // sums of many
     return call.cast(made, elem);
 }
+
+namespace {
 
 void scatter_nd(Call& call) {
     const Sizes shape = call.shape(0), of_indices = call.shape(1);

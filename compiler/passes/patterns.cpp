@@ -8,6 +8,7 @@ void find_patterns(Graph& graph, const Options&) {
     Rewriter rewriter(graph);
     std::vector<Rule> rules = norm_rules;
     rules.insert(rules.end(), activation_rules.begin(), activation_rules.end());
+    rules.insert(rules.end(), guard_rules.begin(), guard_rules.end());
     apply_rules(rewriter, rules);
     rewriter.finish();
 }

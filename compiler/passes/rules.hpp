@@ -28,5 +28,6 @@ extern const std::vector<Rule> view_rules;        ///< transposes, reshapes, sli
 extern const std::vector<Rule> product_rules;     ///< products of what is repeated
 extern const std::vector<Rule> norm_rules;        ///< layernorm, rmsnorm, softmax
 extern const std::vector<Rule> activation_rules;  ///< gelu, silu, hard_swish, ...
+extern const std::vector<Rule> guard_rules;       ///< tests for NaN behind what gives none
 
 }  // namespace kpu::passes

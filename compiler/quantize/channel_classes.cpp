@@ -169,6 +169,7 @@ class Finder {
         for (const ValueId id : node.inputs) {
             const Value& value = graph_.value(id);
             if (value.constant() && is_scalar_zero(value)) continue;
+            if (!value.constant() && !is_moving(id)) return pin_all(node);  // integers that are computed
             if (last_extent(value) != last_extent(out) || (value.constant() && !is_own(id)))
                 return pin_all(node);
         }

@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import genai_layers
 import numpy as np
 import onnx
 import onnxruntime
@@ -267,6 +268,28 @@ class Dimensions(Models):
         self.assertEqual(
             self.equal(made, {"x": x}, {}, "--batch", "4", "--dim", "x.1=2", "--dim", "x.2=3"), ""
         )
+
+    def test_layers_share_masks(self) -> None:
+        """Two layers of a decoder with one mask: it is computed once, as are the angles of their rows."""
+        made = genai_layers.Builder(genai_layers.FAMILIES["llama"], False, 1).model()
+        onnx.save(made, self.folder / "model.onnx")
+        sizes = [word for size in ("rows=2", "total=16", "past=16") for word in ("--dim", size)]
+        device = ["--platform", "tile32", "--precision", "f32", "-o", str(self.folder / "p.kpu")]
+        result = command(
+            "compile", str(self.folder / "model.onnx"), *device, *sizes, "--print-after", "simplify"
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        graph = (result.stdout + result.stderr).split("after simplify")[-1]
+        for opcode, count in (("softmax", 2), ("less_equal", 1), ("gather(%cos_cache", 1)):
+            self.assertEqual(graph.count(f"= {opcode}"), count, opcode)
+
+    def test_past_without_rows(self) -> None:
+        """The rows of a past may be none; a batch may not."""
+        x, past = info("x", FLOAT, [1, "n", 2]), info("past", FLOAT, [1, "p", 2])
+        made = model([node("Concat", ["past", "x"], ["z"], axis=1), node("Relu", ["z"], ["y"])], [x, past])
+        for rows in (0, 3):
+            arrays = {"x": np.ones((1, 4, 2), np.float32), "past": np.ones((1, rows, 2), np.float32)}
+            self.equal(made, arrays, {}, "--dim", "n=4", "--dim", f"p={rows}")
 
     def test_refused(self) -> None:
         """Contradictions; unknown inputs and axes, with what there is."""

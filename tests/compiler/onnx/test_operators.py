@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import operators_fused
 import operators_kernels
+import operators_language
 import operators_loops
 import operators_math
 import operators_nets
@@ -29,6 +30,7 @@ GENERATORS = {
     **operators_shapes.GENERATORS,
     **operators_kernels.GENERATORS,
     **operators_fused.GENERATORS,
+    **operators_language.GENERATORS,
     **operators_quantized.GENERATORS,
     **operators_types.GENERATORS,
 }

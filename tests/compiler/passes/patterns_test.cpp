@@ -339,5 +339,49 @@ TEST(Patterns, SourcesOfAllThatWentIn) {
                 ::testing::UnorderedElementsAre("mul_0", "erf_1", "add_2", "mul_3"));
 }
 
+// ---- guards
+
+/// p, and 0 where that is NaN.
+ValueId without_nan(Builder& b, ValueId p) {
+    graph::NodeOptions told = b.next("is_nan");
+    told.elem = ElemType::u8;
+    const ValueId nan = b.graph.add_node("is_nan", {p}, {}, told);
+    graph::NodeOptions chosen = b.next("where");
+    chosen.elem = ElemType::f32;
+    return b.graph.add_node("where", {nan, number(b, 0), p}, {}, chosen);
+}
+
+/// softmax(x w + mask) [3,4], and 0 where that is NaN.
+std::string guarded(const std::vector<float>& mask, const std::vector<int64_t>& shape) {
+    return found([&](Builder& b, ValueId x) {
+        const ValueId scores = b.node("matmul", {x, random_constant(b.graph, b.random, {8, 4})});
+        const ValueId masked = b.node("add", {scores, constant(b.graph, shape, mask)});
+        const ValueId p = b.node("softmax", {masked}, attributes({graph::integer("axis", 1)}));
+        return without_nan(b, p);
+    });
+}
+
+TEST(Patterns, GuardsGoWhereEachRowHasAKey) {
+    constexpr float no = -std::numeric_limits<float>::infinity(), far = -1e4F, low = -3e38F;
+    const std::string without = "matmul add softmax", with = without + " is_nan where";
+    EXPECT_EQ(guarded({0, no, no, 0}, {1, 4}), without);
+    EXPECT_EQ(guarded({0, no, no, no, 0, 0, no, no, no, no, no, 0}, {3, 4}), without);
+    EXPECT_EQ(guarded({far, far, far, far}, {1, 4}), without);
+    EXPECT_EQ(guarded({low, 0, low, low}, {4}), without);
+    // a row that is hidden; one that would be in narrower floats; what is not finite for all keys of a row
+    EXPECT_EQ(guarded({0, no, no, no, no, no, no, no, no, no, no, 0}, {3, 4}), with);
+    EXPECT_EQ(guarded({low, low, low, low}, {4}), with);
+    EXPECT_EQ(guarded({0, no, 0}, {3, 1}), with);
+    EXPECT_EQ(guarded({0, std::numeric_limits<float>::infinity(), 0, 0}, {1, 4}), with);
+}
+
+TEST(Patterns, GuardsOfInputsStay) {
+    EXPECT_EQ(found([](Builder& b, ValueId x) {
+                  const ValueId p = b.node("softmax", {x}, attributes({graph::integer("axis", 1)}));
+                  return without_nan(b, p);
+              }),
+              "softmax is_nan where");
+}
+
 }  // namespace
 }  // namespace kpu::passes

@@ -220,6 +220,18 @@ TEST(Equalise, WhatIsNotHomogeneousOrKeptOrReadOutsideStays) {
     }
 }
 
+TEST(Equalise, SumsOfIntegersAreNoneOfAClass) {
+    Network net(6);
+    const ValueId ids = net.graph.add_input("ids", ElemType::i32, graph::dims({1, 4}));
+    net.graph.outputs.push_back(
+        {"next",
+         net.graph.add_node("add", {ids, ids}, {}, {{"sum", "add"}, "sum", ElemType::i32, {}}),
+         ElemType::i32,
+         {},
+         {}});
+    EXPECT_TRUE(channel_classes(net.graph).empty());
+}
+
 TEST(Equalise, BoundsNeedTheDevicesMin) {
     const graph::Supports no_min = [](std::string_view opcode, const auto&, const auto&) {
         return opcode != "min";

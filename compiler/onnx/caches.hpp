@@ -1,0 +1,25 @@
+#pragma once
+// Caches of keys, values and states: tensors that some rows of are written anew.
+#include "compiler/onnx/call.hpp"
+
+namespace kpu::onnx {
+
+/// Where the new rows of each batch begin.
+struct Starts {
+    Sizes known;                      ///< of each batch, when they are constants
+    std::optional<ValueId> computed;  ///< i32 [B]
+    /// The one that all batches have.
+    std::optional<int64_t> same() const;
+    /// For Call::once: others of this text are the same.
+    std::string text() const;
+};
+
+/// Of an operand with one number for each of `batch` batches, or one for all of them; `plus` is added.
+Starts starts_of(Call& call, size_t operand, int64_t batch, int64_t plus = 0);
+
+/// `cache` with the rows of `update` along `axis` from the starts on; its first dimension is the batch. What leaves a
+/// circular cache at its end goes on at its beginning.
+ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const Starts& starts,
+                bool circular = false);
+
+}  // namespace kpu::onnx
