@@ -10,6 +10,7 @@
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
 #include "compiler/quantize/parameters.hpp"
+#include "values/scalar.hpp"
 
 namespace kpu::onnx {
 
@@ -163,8 +164,10 @@ void quantize(Call& call) {
 }
 
 /// Of 4 bits: products can take the steps as they are. Numbers and zero points of u4 are 8 lower.
-std::shared_ptr<const graph::Blocks> blocks_of(Type type, const Known& numbers, const Known& scales,
-                                               const Known* zeros, size_t axis, int64_t size) {
+template <class Number>
+std::shared_ptr<const graph::Blocks> blocks_of(Type type, size_t count, const Number& number,
+                                               const Known& scales, const Known* zeros, size_t axis,
+                                               int64_t size) {
     if (type != Type::i4 && type != Type::u4) return nullptr;
     const double lower = type == Type::u4 ? 8 : 0;
     const auto reals = [](const Known& known, double less) {
@@ -172,8 +175,12 @@ std::shared_ptr<const graph::Blocks> blocks_of(Type type, const Known& numbers, 
         for (size_t i = 0; i < known.size(); ++i) all.push_back(known.number(i) - less);
         return all;
     };
+    const graph::NewData steps = graph::new_data(graph::data_bytes(ElemType::i4, count));
+    for (size_t i = 0; i < count; ++i)
+        values::store_saturated(ElemType::i4, steps.bytes, static_cast<int64_t>(i),
+                                static_cast<int64_t>(number(i) - lower));
     graph::Blocks blocks;
-    blocks.steps = graph::make_numbers(ElemType::i4, reals(numbers, lower));
+    blocks.steps = steps.data;
     blocks.axis = axis;
     blocks.size = size;
     blocks.shape = graph::dims(scales.shape);
@@ -195,25 +202,27 @@ std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t 
     const size_t axis = call.axis(given_axis, call.rank(0));
     Sizes blocks = shape;
     blocks[axis] = (shape[axis] + block - 1) / block;
-    const Known &numbers = call.known(0, "tensor"), &scales = call.known(1, "scales");
+    const Known& scales = call.known(1, "scales");
     const Known* zeros = call.has(2) ? &call.known(2, "zero points") : nullptr;
     if (scales.shape != blocks || (zeros != nullptr && zeros->shape != blocks))
         Call::refuse(fmt::format("scales {} of blocks of {} in a tensor {} are not taken",
                                  text_of(scales.shape), block, text_of(shape)));
     int64_t behind = 1;
     for (size_t d = axis + 1; d < shape.size(); ++d) behind *= shape[d];
-    std::vector<double> floats;
-    for (int64_t i = 0; i < static_cast<int64_t>(numbers.size()); ++i) {
-        const int64_t along = i / behind % shape[axis], before = i / behind / shape[axis];
-        const auto from = static_cast<size_t>((before * blocks[axis] + along / block) * behind + i % behind);
+    const auto count = static_cast<size_t>(elements_of(shape));
+    const auto number = [&from = call.in(0)](size_t i) { return number_of(from, i); };
+    const graph::NewData floats = graph::new_data(graph::data_bytes(elem, count));
+    for (size_t i = 0; i < count; ++i) {
+        const auto at = static_cast<int64_t>(i);
+        const int64_t along = at / behind % shape[axis], before = at / behind / shape[axis];
+        const auto from = static_cast<size_t>((before * blocks[axis] + along / block) * behind + at % behind);
         const double zero = zeros == nullptr ? 0 : zeros->number(from);
-        floats.push_back(static_cast<float>(numbers.number(static_cast<size_t>(i)) - zero) *
-                         static_cast<float>(scales.number(from)));
+        values::store_float(elem, floats.bytes, at,
+                            static_cast<float>(number(i) - zero) * static_cast<float>(scales.number(from)));
     }
-    const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape),
-                                               graph::make_numbers(elem, floats));
+    const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape), floats.data);
     call.graph.value(id).blocks =
-        blocks_of(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
+        blocks_of(nibbles ? Type::u4 : call.type(0), count, number, scales, zeros, axis, block);
     return id;
 }
 
@@ -277,7 +286,8 @@ void matmul_nbits(Call& call) {
     }
     const ValueId w = call.graph.add_constant(call.node.inputs[1], elem, graph::dims({k, n}),
                                               graph::make_numbers(elem, floats));
-    call.graph.value(w).blocks = blocks_of(type, steps, scales, &zeros, 0, size);
+    call.graph.value(w).blocks = blocks_of(
+        type, steps.size(), [&steps](size_t i) { return steps.number(i); }, scales, &zeros, 0, size);
     ValueId y = matmul(call, call.value(0), w);
     if (call.has(5)) y = call.binary("add", y, call.value(5));
     call.result(y);
