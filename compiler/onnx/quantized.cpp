@@ -163,24 +163,30 @@ void quantize(Call& call) {
     call.result(0, call.emit("quantize", {x}, {}, elem, quant), type);
 }
 
-/// Of 4 bits: products can take the steps as they are. Numbers and zero points of u4 are 8 lower.
+/// What u4 has above i4.
+double above_i4(Type type) { return type == Type::u4 ? 8 : 0; }
+
+/// Numbers of 4 bits as i4.
 template <class Number>
-std::shared_ptr<const graph::Blocks> blocks_of(Type type, size_t count, const Number& number,
-                                               const Known& scales, const Known* zeros, size_t axis,
-                                               int64_t size) {
-    if (type != Type::i4 && type != Type::u4) return nullptr;
-    const double lower = type == Type::u4 ? 8 : 0;
+graph::Data nibbles_of(Type type, size_t count, const Number& number) {
+    const graph::NewData steps = graph::new_data(graph::data_bytes(ElemType::i4, count));
+    for (size_t i = 0; i < count; ++i)
+        values::store_saturated(ElemType::i4, steps.bytes, static_cast<int64_t>(i),
+                                static_cast<int64_t>(number(i) - above_i4(type)));
+    return steps.data;
+}
+
+/// Of 4 bits: products can take the steps as they are. Zero points of u4 are 8 lower, as its steps are.
+std::shared_ptr<const graph::Blocks> blocks_of(Type type, graph::Data steps, const Known& scales,
+                                               const Known* zeros, size_t axis, int64_t size) {
+    const double lower = above_i4(type);
     const auto reals = [](const Known& known, double less) {
         std::vector<double> all;
         for (size_t i = 0; i < known.size(); ++i) all.push_back(known.number(i) - less);
         return all;
     };
-    const graph::NewData steps = graph::new_data(graph::data_bytes(ElemType::i4, count));
-    for (size_t i = 0; i < count; ++i)
-        values::store_saturated(ElemType::i4, steps.bytes, static_cast<int64_t>(i),
-                                static_cast<int64_t>(number(i) - lower));
     graph::Blocks blocks;
-    blocks.steps = steps.data;
+    blocks.steps = std::move(steps);
     blocks.axis = axis;
     blocks.size = size;
     blocks.shape = graph::dims(scales.shape);
@@ -221,8 +227,12 @@ std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t 
                             static_cast<float>(number(i) - zero) * static_cast<float>(scales.number(from)));
     }
     const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape), floats.data);
-    call.graph.value(id).blocks =
-        blocks_of(nibbles ? Type::u4 : call.type(0), count, number, scales, zeros, axis, block);
+    const Type type = nibbles ? Type::u4 : call.type(0);
+    if (type == Type::i4 || type == Type::u4) {
+        const auto& tensor = call.in(0).tensor;
+        graph::Data steps = type == Type::i4 && tensor ? tensor->data : nibbles_of(type, count, number);
+        call.graph.value(id).blocks = blocks_of(type, std::move(steps), scales, zeros, axis, block);
+    }
     return id;
 }
 
@@ -286,8 +296,11 @@ void matmul_nbits(Call& call) {
     }
     const ValueId w = call.graph.add_constant(call.node.inputs[1], elem, graph::dims({k, n}),
                                               graph::make_numbers(elem, floats));
-    call.graph.value(w).blocks = blocks_of(
-        type, steps.size(), [&steps](size_t i) { return steps.number(i); }, scales, &zeros, 0, size);
+    if (type == Type::u4) {
+        graph::Data numbers =
+            nibbles_of(type, steps.size(), [&steps](size_t at) { return steps.number(at); });
+        call.graph.value(w).blocks = blocks_of(type, std::move(numbers), scales, &zeros, 0, size);
+    }
     ValueId y = matmul(call, call.value(0), w);
     if (call.has(5)) y = call.binary("add", y, call.value(5));
     call.result(y);
