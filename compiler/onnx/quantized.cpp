@@ -217,14 +217,19 @@ std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t 
     for (size_t d = axis + 1; d < shape.size(); ++d) behind *= shape[d];
     const auto count = static_cast<size_t>(elements_of(shape));
     const auto number = [&from = call.in(0)](size_t i) { return number_of(from, i); };
+    std::vector<float> factors, points(scales.size());
+    for (size_t i = 0; i < scales.size(); ++i) {
+        factors.push_back(static_cast<float>(scales.number(i)));
+        if (zeros != nullptr) points[i] = static_cast<float>(zeros->number(i));
+    }
     const graph::NewData floats = graph::new_data(graph::data_bytes(elem, count));
-    for (size_t i = 0; i < count; ++i) {
-        const auto at = static_cast<int64_t>(i);
-        const int64_t along = at / behind % shape[axis], before = at / behind / shape[axis];
-        const auto from = static_cast<size_t>((before * blocks[axis] + along / block) * behind + at % behind);
-        const double zero = zeros == nullptr ? 0 : zeros->number(from);
-        values::store_float(elem, floats.bytes, at,
-                            static_cast<float>(number(i) - zero) * static_cast<float>(scales.number(from)));
+    for (size_t i = 0; i < count;) {  // a line of elements that have neighbouring scales
+        const auto row = static_cast<int64_t>(i) / behind;
+        const int64_t along = row % shape[axis], before = row / shape[axis];
+        auto from = static_cast<size_t>((before * blocks[axis] + along / block) * behind);
+        for (int64_t j = 0; j < behind; ++j, ++i, ++from)
+            values::store_float(elem, floats.bytes, static_cast<int64_t>(i),
+                                (static_cast<float>(number(i)) - points[from]) * factors[from]);
     }
     const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape), floats.data);
     const Type type = nibbles ? Type::u4 : call.type(0);

@@ -225,7 +225,7 @@ def _simulated(
         path = folder / f"{number}_{kind}.onnx"
         graph.save(path)
         graphs.append(graph)
-        given = {"precision": formats.compiled, **options}
+        given = {"precision": formats.compiled(graph.has_steps), **options}
         tasks.append((Task(str(path), platform, {}, given), graph.weight_bytes))
     count = workers if workers is not None else os.cpu_count() or 1
     processes = Processes(whole_number(count, "workers", 1))

@@ -88,10 +88,7 @@ def mixture(graph: Graph, x: str, hidden: int, one: Feed, tokens: int, routing: 
 
     The router is computed; which rows each expert takes comes with the inputs, as the assumption has it.
     """
-    scores = graph.linear(x, hidden, one.experts, "router", quantized=False)
-    values, indices = graph.nodes("TopK", [scores, graph.integers(one.chosen)], "chosen", 2, axis=-1)
-    graph.output("experts", indices)
-    gates = graph.node("Softmax", [values], "gates", axis=-1)
+    gates = graph.node("Softmax", [_chosen(graph, x, hidden, one)], "gates", axis=-1)
     counts = routing.rows(one.experts, one.chosen, tokens)
     if tokens > 1:
         x = graph.node("Gather", [x, graph.input("rows", [sum(counts)], "INT32")], "by_expert", axis=0)
@@ -106,3 +103,21 @@ def mixture(graph: Graph, x: str, hidden: int, one: Feed, tokens: int, routing: 
     y = graph.reshape(y, [tokens, one.chosen, hidden], "by_choice")
     y = graph.node("Mul", [y, graph.reshape(gates, [tokens, one.chosen, 1], "gates.columns")], "weighted")
     return graph.node("ReduceSum", [y, graph.integers(1)], "mixed", keepdims=0)
+
+
+def _chosen(graph: Graph, x: str, hidden: int, one: Feed) -> str:
+    """The largest scores of a token, each taken out before the next: the time of `TopK` depends on values."""
+    scores = graph.linear(x, hidden, one.experts, "router", quantized=False)
+    values, places = [], []
+    for number in range(one.chosen):
+        largest = graph.node("ReduceMax", [scores, graph.integers(-1)], "chosen", keepdims=1)
+        places.append(graph.node("ArgMax", [scores], "chosen.place", axis=-1))
+        values.append(largest)
+        if number + 1 < one.chosen:
+            is_taken = graph.node("Equal", [scores, largest], "chosen.taken")
+            scores = graph.node("Where", [is_taken, graph.number(-60000), scores], "chosen.rest")
+    if one.chosen == 1:
+        graph.output("experts", places[0])
+        return values[0]
+    graph.output("experts", graph.node("Concat", places, "chosen.places", axis=-1))
+    return graph.node("Concat", values, "chosen.scores", axis=-1)

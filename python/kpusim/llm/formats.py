@@ -8,6 +8,8 @@ from kpusim.errors import UserError
 
 #: ONNX's name of the float type in which a model of a precision computes what it does not quantize.
 FLOATS = {"f32": "FLOAT", "fp16": "FLOAT16", "bf16": "BFLOAT16", "int8": "FLOAT16", "int4": "FLOAT16"}
+#: The same as a precision.
+FLOAT_PRECISIONS = {"f32": "f32", "fp16": "fp16", "bf16": "bf16", "int8": "fp16", "int4": "fp16"}
 BYTES = {"FLOAT": 4, "FLOAT16": 2, "BFLOAT16": 2}
 BLOCK = 32  #: inputs of a weight of four bits that have one scale
 
@@ -38,7 +40,7 @@ class Formats:
         """
         if precision not in FLOATS:
             raise UserError(f"precision `{precision}` is none. Fix: give one of {', '.join(FLOATS)}.")
-        floats = {"int8": "fp16", "int4": "fp16"}.get(precision, precision)
+        floats = FLOAT_PRECISIONS[precision]
         if cache not in (None, "int8", floats):
             raise UserError(
                 f"a cache of {cache} with weights of {precision} is none. Fix: --kv int8 or --kv {floats}."
@@ -70,10 +72,11 @@ class Formats:
         """Bytes of a number of the cache."""
         return 1 if self.quantized_cache else self.float_bytes
 
-    @property
-    def compiled(self) -> str:
-        """The compiler's ``precision``."""
-        return "int8" if self.quantized_cache and not self.quantized else self.precision
+    def compiled(self, has_steps: bool) -> str:
+        """The compiler's ``precision`` of a model, with or without quantized values."""
+        if has_steps:
+            return "int4" if self.precision == "int4" else "int8"
+        return FLOAT_PRECISIONS[self.precision]
 
     def weight_bytes(self, inputs: int, outputs: int) -> float:
         """Bytes of a weight as it lies in DRAM, scales of blocks included."""

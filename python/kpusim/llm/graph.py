@@ -19,6 +19,8 @@ class Graph:
     ----------
     prefix : str
         Of the names that follow: the layer's.
+    has_steps : bool
+        Whether any value is quantized.
     weight_bytes : float
         Of all weights, as they lie in DRAM.
     cache_read_bytes, cache_written_bytes : int
@@ -36,6 +38,7 @@ class Graph:
         self._known: dict[object, str] = {}
         self._taken: dict[str, int] = {}
         self.prefix = ""
+        self.has_steps = False
         self.weight_bytes = 0.0
         self.cache_read_bytes = 0
         self.cache_written_bytes = 0
@@ -106,6 +109,7 @@ class Graph:
 
     def steps(self, value: str, name: str) -> str:
         """The value in int8: steps that are made, and read as floats."""
+        self.has_steps = True
         operands = [self.number(STEP), self._constant("INT8", [], [0])]
         steps = self.node("QuantizeLinear", [value, *operands], f"{name}.steps")
         return self.node("DequantizeLinear", [steps, *operands], f"{name}.int8")

@@ -193,7 +193,7 @@ def prepared(folder: Path, force: bool) -> Path:
     models = folder / "models"
     try:
         if folder.is_dir() and any(folder.iterdir()) and not force:
-            raise UserError(f"{folder} is not empty. Fix: give a new folder, or --force.")
+            raise UserError(f"{folder} is not empty. Fix: give a new folder, or `kpusim llm --force`.")
         models.mkdir(parents=True, exist_ok=True)
         for old in models.glob("*_*.onnx"):
             old.unlink()

@@ -87,7 +87,7 @@ class Processes:
                 self._running.discard(process)
         if process.returncode != 0:
             raise SimulationError(
-                f"{task.model}: its process ended with {process.returncode}. Fix: --workers 1, or more memory."
+                f"{task.model}: its process ended with {process.returncode}. Fix: give --workers 1."
             )
         return _read(json.loads(text))
 
