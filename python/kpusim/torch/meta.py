@@ -11,6 +11,7 @@ from typing import Any
 import onnx_ir
 import onnxscript.optimizer
 import torch
+from torch.utils import _pytree as pytree
 
 from kpusim.errors import UserError
 from kpusim.platform import Platform
@@ -38,7 +39,7 @@ def estimate(
     module : torch.nn.Module
         In evaluation mode, made under ``torch.device("meta")``, or moved there.
     inputs : torch.Tensor or sequence
-        Its arguments; of tensors, shape and type count.
+        Its arguments, nested or not; of tensors, shape and type count.
     platform, precision
         The device, and the type of the products, as of :func:`kpusim.torch.backend`.
     **options
@@ -71,9 +72,8 @@ def estimate(
     if samples is None and precision in ("int8", "int4"):
         samples = "random:1"
     what = type(module).__name__
-    bound = {i: value for i, value in enumerate(arguments) if not isinstance(value, torch.Tensor)}
-    given = tuple(value.to("meta") for value in arguments if isinstance(value, torch.Tensor))
-    program = flat_program(Flat(on_meta(module), bound), given, what)
+    given = pytree.tree_map_only(torch.Tensor, lambda value: value.to("meta"), tuple(arguments))
+    program = flat_program(Flat(on_meta(module)), given, what)
     model = without_weights(onnx_program(program, what, optimize=False).model)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*the samples are random numbers.*")
