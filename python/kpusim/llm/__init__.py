@@ -5,3 +5,7 @@ The data's way: ``configuration`` reads a configuration, of which ``families`` m
 the types of ``formats``; ``running`` simulates pieces in processes of their own (``worker``); ``composing``
 adds them up, ``report`` tells, ``command`` is ``kpusim llm``.
 """
+
+from kpusim.llm.composing import Estimate, Row, estimate
+
+__all__ = ["Estimate", "Row", "estimate"]

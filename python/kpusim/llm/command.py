@@ -51,10 +51,12 @@ def _parser() -> _Parser:
         "docs/language_models.md says what is simulated.",
     )  # fmt: skip
     parser.add_argument("config", metavar="CONFIG", help="config.json of transformers, or a folder with one")
-    parser.add_argument("--prompt", type=_sizes, default=[128], metavar="N,...", help="tokens; default 128")
+    parser.add_argument(
+        "--prompt", type=_sizes, default=[128], metavar="N,...", help="tokens, or none; default 128"
+    )
     parser.add_argument(
         "--context", type=_sizes, default=[1024], metavar="N,...",
-        help="positions in the cache before a new token; default 1024",
+        help="positions in the cache before a new token, or none; default 1024",
     )  # fmt: skip
     parser.add_argument("--batch", type=_sizes, default=[1], metavar="N,...", help="sequences; default 1")
     parser.add_argument(
@@ -124,7 +126,7 @@ def _size(text: str) -> int:
 
 
 def _sizes(text: str) -> list[int]:
-    return [_size(part) for part in text.split(",")]
+    return [] if text == "none" else [_size(part) for part in text.split(",")]
 
 
 class _Line:

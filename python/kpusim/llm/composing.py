@@ -168,8 +168,8 @@ def estimate(
 
     Examples
     --------
-    >>> from kpusim.llm.composing import estimate
-    >>> found = estimate("tests/llm/configs/tiny_llama.json", context=[64])  # doctest: +SKIP
+    >>> import kpusim.llm
+    >>> found = kpusim.llm.estimate("tests/llm/configs/tiny_llama.json", context=[64])  # doctest: +SKIP
     >>> found.rows[0].tokens_per_s  # doctest: +SKIP
     """
     model = config if isinstance(config, Model) else read_model(Path(path_text(config)))

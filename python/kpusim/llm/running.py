@@ -76,7 +76,8 @@ class Processes:
             if self._ended:
                 raise UserError(f"{task.model}: it was not begun, as another one failed.")
             process = subprocess.Popen(
-                [sys.executable, "-m", "kpusim.llm.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                [sys.executable, "-P", "-c", "from kpusim.llm.worker import main; main()"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
             )  # fmt: skip
             self._running.add(process)

@@ -1,4 +1,4 @@
-"""A process that simulates one model: ``python -m kpusim.llm.worker``, its task and result as JSON.
+"""A process that simulates one model: :func:`main`, its task and result as JSON.
 
 Each model has a process of its own: its memory is given back, and one that fails takes no other along.
 """
@@ -122,5 +122,6 @@ def result_of(task: Task) -> dict[str, Any]:
         return {"error": str(error), "code": code}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Do the task that comes in."""
     json.dump(result_of(Task(**json.load(sys.stdin))), sys.stdout)

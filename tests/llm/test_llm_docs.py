@@ -1,0 +1,46 @@
+"""The page on language models: its commands are run as they are written, on the configurations of the tests.
+
+usage: test_llm_docs.py --update    with KPUSIM: writes down what they print now
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/docs"))
+import check_page  # noqa: E402
+
+PAGE = ROOT / "docs/language_models.md"
+CONFIGS = Path(__file__).parent / "configs"
+
+
+def checked(folder: Path, *, update: bool) -> tuple[str, check_page.Page]:
+    """The page as it would be now, and what is wrong with it."""
+    page = check_page.Page(Path(os.environ["KPUSIM"]).resolve(), PAGE, folder, update)
+    for path in CONFIGS.iterdir():
+        shutil.copy(path, folder)
+    for name, module in (("kpusim-llm", "-m kpusim.llm.command"), ("python", "")):
+        script = folder / "tools" / name
+        script.write_text(f"#!/bin/sh\nexec '{sys.executable}' {module} \"$@\"\n")
+        script.chmod(0o755)
+    return page.run(), page
+
+
+def test_page(tmp_path: Path) -> None:
+    """Commands print what the page says, but for numbers; the page shows each option of the command."""
+    _, page = checked(tmp_path, update=False)
+    assert not page.failures, "\n".join(page.failures)
+    assert page.commands >= 4
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        text, page = checked(Path(temporary), update="--update" in sys.argv)
+        print("\n".join(page.failures))
+        if "--update" in sys.argv and not page.failures:
+            PAGE.write_text(text, encoding="utf-8")
