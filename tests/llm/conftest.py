@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests")]  # fixes.py
 CONFIGS = Path(__file__).parent / "configs"
 #: A model of each way to build a layer, small enough for many runs.
 TINY: dict[str, dict[str, Any]] = {

@@ -111,7 +111,7 @@ def test_expected_experts(skew: float) -> None:
         ({"precision": "int3"}, "precision `int3` is none. Fix: give one of f32, fp16, bf16, int8, int4"),
         (
             {"precision": "bf16", "kv": "fp16"},
-            "a cache of fp16 with weights of bf16 is none. Fix: --kv int8 or",
+            "a cache of fp16 with weights of bf16 is none. Fix: make it int8 or bf16",
         ),
         ({"routing": "skewed:x"}, "routing `skewed:x` is none. Fix: uniform, or skewed:S"),
         ({"routing": "random"}, "routing `random` is none. Fix: "),

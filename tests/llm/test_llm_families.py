@@ -19,6 +19,7 @@ from kpusim.llm.work import graph_of, pieces_of
 #: here: the table of embeddings where the head has weights of its own, and positions.
 PUBLISHED = {
     "llama-3.2-1b": (1_235_814_400, 0),
+    "smollm2-135m": (134_515_008, 0),
     "llama-3.1-8b": (8_030_261_248, 128256 * 4096),
     "llama-3.1-70b": (70_553_706_496, 128256 * 8192),
     "mistral-7b": (7_241_732_096, 32000 * 4096),

@@ -43,7 +43,7 @@ class Formats:
         floats = FLOAT_PRECISIONS[precision]
         if cache not in (None, "int8", floats):
             raise UserError(
-                f"a cache of {cache} with weights of {precision} is none. Fix: --kv int8 or --kv {floats}."
+                f"a cache of {cache} with weights of {precision} is none. Fix: make it int8 or {floats}."
             )
         return cls(precision, cache or floats)
 

@@ -132,8 +132,13 @@ def _csv(rows: Iterable[dict[str, Any]]) -> str:
     file = io.StringIO()
     writer = csv.DictWriter(file, names, restval=0, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return file.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Floats without the last digits, which sums leave behind."""
+    return f"{value:.10g}" if isinstance(value, float) else value
 
 
 def csv_of(found: Estimate) -> str:
@@ -198,8 +203,12 @@ def prepared(folder: Path, force: bool) -> Path:
         for old in models.glob("*_*.onnx"):
             old.unlink()
     except OSError as error:
-        raise UserError(f"{folder}: {error.strerror}. Fix: give a folder that can be written.") from error
+        raise _unwritten(folder, error) from error
     return models
+
+
+def _unwritten(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path}: {error.strerror}. Fix: give a folder that can be written.")
 
 
 def write(found: Estimate, folder: Path) -> None:
@@ -215,6 +224,4 @@ def write(found: Estimate, folder: Path) -> None:
         try:
             (folder / name).write_text(text, encoding="utf-8")
         except OSError as error:
-            raise UserError(
-                f"{folder / name}: {error.strerror}. Fix: give a folder that can be written."
-            ) from error
+            raise _unwritten(folder / name, error) from error

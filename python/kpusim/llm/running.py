@@ -88,7 +88,7 @@ class Processes:
                 self._running.discard(process)
         if process.returncode != 0:
             raise SimulationError(
-                f"{task.model}: its process ended with {process.returncode}. Fix: give --workers 1."
+                f"{task.model}: its process ended with {process.returncode}. Fix: have one worker."
             )
         return _read(json.loads(text))
 

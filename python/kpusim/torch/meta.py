@@ -86,8 +86,8 @@ def on_meta(module: torch.nn.Module) -> torch.nn.Module:
     if all(tensor.is_meta for tensor in tensors):
         return module
     raise UserError(
-        f"{type(module).__name__}: it has weights. Fix: make it under torch.device('meta'), or give "
-        "module.to('meta')."
+        f"{type(module).__name__}: it has weights. "
+        "Fix: make it under torch.device('meta'), or give module.to('meta')."
     )
 
 
