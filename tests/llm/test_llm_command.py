@@ -71,12 +71,14 @@ def test_folder(config: Callable[..., Path], command: Command, tmp_path: Path) -
     assert json.loads(run.stdout)["stats"]["cycles.total"]["value"] == piece["cycles.total"]
     mine = folder / "mine.txt"
     mine.write_text("mine")
+    ours = folder / "models/my_layer.onnx"
+    ours.write_text("ours")
     assert (
         "is not empty. Fix: give a new folder, or `kpusim llm --force`."
         in command(path, *SMALL, "-o", folder, code=1).stderr
     )
     assert command(path, *SMALL, "-o", folder, "--force").stdout == told
-    assert mine.read_text() == "mine"
+    assert mine.read_text() == "mine" and ours.read_text() == "ours"
 
 
 def test_errors(config: Callable[..., Path], command: Command, tmp_path: Path) -> None:

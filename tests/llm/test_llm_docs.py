@@ -6,10 +6,13 @@ usage: test_llm_docs.py --update    with KPUSIM: writes down what they print now
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/docs"))
@@ -32,10 +35,22 @@ def checked(folder: Path, *, update: bool) -> tuple[str, check_page.Page]:
 
 
 def test_page(tmp_path: Path) -> None:
-    """Commands print what the page says, but for numbers; the page shows each option of the command."""
+    """Commands print what the page says, but for numbers."""
     _, page = checked(tmp_path, update=False)
     assert not page.failures, "\n".join(page.failures)
     assert page.commands >= 4
+
+
+def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Python of the page works, and says something."""
+    for path in CONFIGS.iterdir():
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), {})
+        assert len(capsys.readouterr().out) > 100
 
 
 if __name__ == "__main__":

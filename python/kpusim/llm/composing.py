@@ -21,6 +21,8 @@ from kpusim.llm.worker import Measured, Task
 from kpusim.platform import OverrideValue, Platform, override_list
 
 StrPath = str | os.PathLike[str]
+#: File of a piece's model; `kind` is whole, head or layer.
+MODEL_FILE = "{number}_{kind}.onnx"
 LONGEST = 1 << 20  #: prompt or context
 MOST_BATCH = 1 << 16
 
@@ -222,11 +224,11 @@ def _simulated(
     for number, piece in enumerate(pieces):
         graph = graph_of(piece, model, formats, routing)
         kind = "whole" if piece.whole else "head" if piece.layer is None else "layer"
-        path = folder / f"{number}_{kind}.onnx"
+        path = folder / MODEL_FILE.format(number=number, kind=kind)
         graph.save(path)
         graphs.append(graph)
         given = {"precision": formats.compiled(graph.has_steps), **options}
-        tasks.append((Task(str(path), platform, {}, given), graph.weight_bytes))
+        tasks.append((Task(piece.name(), str(path), platform, given), graph.weight_bytes))
     count = workers if workers is not None else os.cpu_count() or 1
     processes = Processes(whole_number(count, "workers", 1))
     done = None if progress is None else lambda number: progress(number, len(tasks))

@@ -6,13 +6,14 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from kpusim.errors import UserError
-from kpusim.llm.composing import Estimate, Row
+from kpusim.llm.composing import MODEL_FILE, Estimate, Row
 
 #: What a folder of an estimate holds, beside models/.
 FILES = ("report.txt", "table.csv", "pieces.csv", "llm.json", "platform.textproto")
@@ -200,8 +201,9 @@ def prepared(folder: Path, force: bool) -> Path:
         if folder.is_dir() and any(folder.iterdir()) and not force:
             raise UserError(f"{folder} is not empty. Fix: give a new folder, or `kpusim llm --force`.")
         models.mkdir(parents=True, exist_ok=True)
-        for old in models.glob("*_*.onnx"):
-            old.unlink()
+        for old in models.iterdir():
+            if re.fullmatch(MODEL_FILE.format(number=r"\d+", kind="(whole|head|layer)"), old.name):
+                old.unlink()
     except OSError as error:
         raise _unwritten(folder, error) from error
     return models

@@ -74,7 +74,7 @@ class Processes:
     def _measured(self, task: Task) -> Measured:
         with self._lock:
             if self._ended:
-                raise UserError(f"{task.model}: it was not begun, as another one failed.")
+                raise UserError(f"{task.name}: it was not begun, as another one failed.")
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", "from kpusim.llm.worker import main; main()"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -88,7 +88,7 @@ class Processes:
                 self._running.discard(process)
         if process.returncode != 0:
             raise SimulationError(
-                f"{task.model}: its process ended with {process.returncode}. Fix: have one worker."
+                f"{task.name}: its process ended with {process.returncode}. Fix: have one worker."
             )
         return _read(json.loads(text))
 

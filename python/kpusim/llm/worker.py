@@ -22,11 +22,11 @@ BAD_INPUT, FAILED, BUG = 1, 2, 70  #: as the command's exit codes
 
 @dataclass(frozen=True)
 class Task:
-    """A model, its device, and options of the compiler."""
+    """A model, what messages call it, its device, and options of the compiler."""
 
+    name: str
     model: str
     platform: str
-    sets: dict[str, str]
     options: dict[str, str]
 
 
@@ -96,11 +96,9 @@ def measured(task: Task) -> Measured:
     """Compile and simulate a model for its time."""
     from kpusim.sweeps.evaluate import columns
 
-    platform = Platform.load(task.platform)
-    platform = platform.with_(**task.sets) if task.sets else platform
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HazardWarning)
-        program = Program._of_time(task.model, platform, task.options)
+        program = Program._of_time(task.model, Platform.load(task.platform), task.options)
         run = simulate(program, mode="timing")
     cycles: dict[tuple[str, str], list[int]] = {}
     for row in run.ops:
@@ -119,7 +117,7 @@ def result_of(task: Task) -> dict[str, Any]:
     except KpusimError as error:
         kinds = ((SimulationError, FAILED), (InternalError, BUG))
         code = next((code for kind, code in kinds if isinstance(error, kind)), BAD_INPUT)
-        return {"error": str(error), "code": code}
+        return {"error": str(error).replace(task.model, task.name), "code": code}
 
 
 def main() -> None:
