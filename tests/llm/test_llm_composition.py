@@ -11,6 +11,7 @@ import pytest
 from kpusim.errors import UserError
 from kpusim.llm.composing import Estimate, estimate
 from kpusim.llm.experts import Routing
+from kpusim.llm.report import text_of
 
 #: Of the time: what the page says of the largest difference.
 MOST = 0.12
@@ -37,7 +38,7 @@ def test_sum_is_near_the_whole(
     composed, whole = found(path, **options), found(path, whole=True, **options)
     for one, other in zip(composed.rows, whole.rows, strict=True):
         assert abs(one.time_us / other.time_us - 1) < MOST, (one.phase, one.cycles, other.cycles)
-        assert one.compulsory_bytes == other.compulsory_bytes
+        assert one.compulsory_bytes == other.compulsory_bytes and set(one.parts) == set(other.parts)
         assert sum(one.parts.values()) == sum(one.bounds.values()) == one.cycles
         assert sum(other.parts.values()) == other.cycles
 
@@ -54,6 +55,20 @@ def test_bytes(config: Callable[..., Path]) -> None:
     assert prompt.compulsory_bytes == 2 * (weights + 3 * 2 * 2 * heads * size * 16)
     assert 1 <= token.dram_bytes / token.compulsory_bytes < 1.05
     assert 1 <= prompt.dram_bytes / prompt.compulsory_bytes < 1.1
+
+
+def test_what_does_not_fit(config: Callable[..., Path]) -> None:
+    """All weights, of each expert, and the cache; the report says what DRAM cannot hold."""
+    path = config("mixtral", hidden_size=256, intermediate_size=512, num_local_experts=8)
+    sizes = {"precision": "fp16", "context": [64, 3000], "prompt": [], "sets": {"ddr.size_bytes": 1 << 24}}
+    small, large = (estimated := found(path, **sizes)).rows
+    layer = 256 * (2 * 256 + 2 * 128) + 8 * 3 * 256 * 512 + 8 * 256 + 2 * 256
+    weights = 2 * (2 * layer + 160 * 256 + 256)
+    assert small.resident_bytes == weights + 2 * (2 * 2 * 2 * 64 * 65) * 2
+    assert large.resident_bytes == weights + 2 * (2 * 2 * 2 * 64 * 3001) * 2
+    text = text_of(estimated)
+    assert "what does not fit into DRAM of 16.0 MiB" in text
+    assert text.count("weights and cache take") == 1 and small.resident_bytes < 1 << 24 < large.resident_bytes
 
 
 def test_what_moves_it(config: Callable[..., Path]) -> None:

@@ -16,7 +16,7 @@ from kpusim.llm.families import read_model
 from kpusim.llm.formats import Formats
 from kpusim.llm.layers import Step
 from kpusim.llm.running import Processes
-from kpusim.llm.work import Piece, graph_of, pieces_of
+from kpusim.llm.work import Piece, graph_of, pieces_of, resident_bytes
 from kpusim.llm.worker import Measured, Task
 from kpusim.platform import OverrideValue, Platform, override_list
 
@@ -64,6 +64,8 @@ class Row:
         NaN where energy is not modelled.
     dram_bytes, compulsory_bytes : float
         Moved; and weights once, the cache once, and new positions once.
+    resident_bytes : float
+        All weights and the cache: what DRAM has to hold.
     parts : dict of str to int
         Cycles by part of the model, most first; they sum to `cycles`.
     bounds : dict of str to int
@@ -84,6 +86,7 @@ class Row:
     compulsory_bytes: float
     weight_bytes: float
     cache_bytes: int
+    resident_bytes: float
     compute_utilization: float
     parts: dict[str, int] = field(default_factory=dict)
     bounds: dict[str, int] = field(default_factory=dict)
@@ -192,7 +195,10 @@ def estimate(
             pieces, model, formats, chosen, folder, str(device_file), options, workers, progress
         )
     by_piece = dict(zip(pieces, simulated, strict=True))
-    rows = [_row(step, found, by_piece, device) for step, found in zip(steps, counts, strict=True)]
+    rows = [
+        _row(step, found, by_piece, resident_bytes(model, step, formats))
+        for step, found in zip(steps, counts, strict=True)
+    ]
     used = [
         (one, {row: found[one.piece] for row, found in enumerate(counts) if one.piece in found})
         for one in simulated
@@ -240,7 +246,7 @@ def _simulated(
 
 
 def _row(
-    step: Step, counts: Mapping[Piece, int], by_piece: Mapping[Piece, Simulated], device: Platform
+    step: Step, counts: Mapping[Piece, int], by_piece: Mapping[Piece, Simulated], resident: float
 ) -> Row:
     found = [(by_piece[piece], count) for piece, count in counts.items()]
 
@@ -277,6 +283,7 @@ def _row(
         compulsory_bytes=weights + cache,
         weight_bytes=weights,
         cache_bytes=cache,
+        resident_bytes=resident,
         compute_utilization=busy / cycles,
         parts=_most_first(parts),
         bounds=_most_first(bounds),

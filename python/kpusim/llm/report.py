@@ -44,6 +44,11 @@ def text_of(found: Estimate) -> str:
     lines += [f"  {_label(row):<30}{_shares(row.parts, row.cycles)}" for row in found.rows]
     lines += ["", "what bounds it, and what would help"]
     lines += [f"  {_label(row):<30}{_advice(row)}" for row in found.rows]
+    if too_large := [row for row in found.rows if row.resident_bytes > found.platform.dram_bytes]:
+        lines += ["", f"what does not fit into DRAM of {_bytes(found.platform.dram_bytes)} (ddr.size_bytes)"]
+        lines += [
+            f"  {_label(row):<30}weights and cache take {_bytes(row.resident_bytes)}" for row in too_large
+        ]
     lines += ["", *(f"note: {note}" for note in found.notes)]
     return "\n".join(lines) + "\n"
 

@@ -46,6 +46,20 @@ def pieces_of(model: Model, step: Step, *, whole: bool) -> dict[Piece, int]:
     return {**counts, Piece(last): 1}
 
 
+def resident_bytes(model: Model, step: Step, formats: Formats) -> float:
+    """What lies in DRAM for a step: all weights, of each expert too, and the cache with the new positions."""
+    total = graph_of(Piece(Step(1, 1, None)), model, formats, Routing()).weight_bytes
+    for one, count in model.kinds().items():
+        tokens = 64 * max(one.feed.experts, 1)  # so many that each expert is chosen
+        total += graph_of(Piece(Step(1, tokens, None), one), model, formats, Routing()).weight_bytes * count
+        attention = one.attention
+        seen = step.tokens if step.context is None else step.context + 1
+        kept = seen if attention.window is None else min(seen, attention.window)
+        row = 2 * attention.kv_heads * attention.head_dim * formats.cache_bytes
+        total += step.batch * kept * row * count
+    return total
+
+
 def _by_reach(model: Model, step: Step) -> dict[Layer, int]:
     """Layers that are unlike in this step: before a window is full, those that slide are as the others."""
     counts: dict[Layer, int] = {}
