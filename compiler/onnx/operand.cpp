@@ -137,6 +137,12 @@ Known known_of(const Tensor& tensor) {
     return known;
 }
 
+double number_of(const Operand& constant, uint64_t i) {
+    if (constant.known != nullptr) return constant.known->number(i);
+    const Tensor& tensor = *constant.tensor;
+    return is_real(tensor.type) ? real_element(tensor, i) : static_cast<double>(integer_element(tensor, i));
+}
+
 Operand operand_of(Known known) {
     Operand operand;
     operand.type = known.type;

@@ -39,6 +39,8 @@ struct Operand {
 int64_t elements_of(const Sizes& shape);
 
 Known known_of(const Tensor& tensor);
+/// One number of a constant: large ones need no Known, which has 64 bits for each.
+double number_of(const Operand& constant, uint64_t i);
 Operand operand_of(Known known);
 Known ints_known(Sizes values);  ///< int64, one dimension
 Known scalar_known(Type type, double value);

@@ -9,6 +9,7 @@
 #include "compiler/graph/data.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/quantize/parameters.hpp"
+#include "values/scalar.hpp"
 
 namespace kpu::onnx {
 
@@ -109,7 +110,6 @@ std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& qua
 }
 
 ValueId dequantised(Call& call, size_t x, int64_t axis, int64_t block, ElemType elem) {
-    if (is_float8(elem_of(call.type(x)))) return real_of(call, x, axis, block, elem);
     if (constant_scales(call, x + 1)) {
         const BoundQuant quant = quant_of(call, x + 1, call.shape(x), axis, block);
         const bool nibbles = call.in(x).tensor && call.in(x).tensor->nibbles;
@@ -128,13 +128,6 @@ Type quantized_type(Call& call) {
     if (call.has(2)) return call.type(2);
     const int64_t type = call.integer("output_dtype", 0);
     return type == 0 ? Type::u8 : static_cast<Type>(type);
-}
-
-bool all_zero(const Known& known) {
-    for (size_t i = 0; i < known.size(); ++i) {
-        if (known.number(i) != 0) return false;
-    }
-    return true;
 }
 
 /// Of 2 and 4 bits, in a byte whose type does not saturate there.
@@ -156,20 +149,9 @@ ValueId computed_steps(Call& call, int64_t axis, int64_t block, Type type) {
     return call.emit("cast", {steps}, {}, elem_of(type));
 }
 
-/// x / scale, rounded: there are no steps, and a zero point is 0.
-void quantize_to_float8(Call& call, Type type) {
-    const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
-    if (call.has(2) && !all_zero(call.known(2, "zero points")))
-        Call::refuse(fmt::format("its zero point of {} is not 0", name_of(type)));
-    const ValueId x = call.cast(call.value(0), ElemType::f32);
-    const ValueId scaled = call.binary("div", x, spread(call, 1, call.shape(0), axis, block, ElemType::f32));
-    call.result(0, call.to_float8(scaled, elem_of(type)), type);
-}
-
 void quantize(Call& call) {
     const Type type = quantized_type(call);
     const ElemType elem = elem_of(type);
-    if (is_float8(elem)) return quantize_to_float8(call, type);
     if (!is_integer(elem)) Call::refuse(fmt::format("quantisation to {} is not taken", name_of(type)));
     const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
     if (is_narrower(type) || !constant_scales(call, 1))
@@ -199,19 +181,24 @@ std::shared_ptr<const graph::Blocks> blocks_of(graph::Data steps, const Known& s
 
 namespace {
 
-/// Of 4 bits; numbers and zero points of u4 are 8 lower. Null: of other types.
-std::shared_ptr<const graph::Blocks> narrow_blocks(Type type, const Known& numbers, const Known& scales,
-                                                   const Known* zeros, size_t axis, int64_t size) {
-    if (type != Type::i4 && type != Type::u4) return nullptr;
-    const double lower = type == Type::u4 ? 8 : 0;
-    const auto reals = [&](const Known& known) {
-        std::vector<double> all;
-        for (size_t i = 0; i < known.size(); ++i) all.push_back(known.number(i) - lower);
-        return all;
-    };
-    return blocks_of(graph::make_numbers(ElemType::i4, reals(numbers)), scales,
-                     zeros == nullptr ? std::vector<double>(scales.size(), -lower) : reals(*zeros), axis,
-                     size);
+/// What u4 has above i4.
+double above_i4(Type type) { return type == Type::u4 ? 8 : 0; }
+
+/// Numbers of 4 bits as i4.
+template <class Number>
+graph::Data nibbles_of(Type type, size_t count, const Number& number) {
+    const graph::NewData steps = graph::new_data(graph::data_bytes(ElemType::i4, count));
+    for (size_t i = 0; i < count; ++i)
+        values::store_saturated(ElemType::i4, steps.bytes, static_cast<int64_t>(i),
+                                static_cast<int64_t>(number(i) - above_i4(type)));
+    return steps.data;
+}
+
+/// Zero points of u4 are 8 lower, as its steps are.
+std::vector<double> points_of(Type type, const Known& scales, const Known* zeros) {
+    std::vector<double> points(scales.size(), -above_i4(type));
+    for (size_t i = 0; zeros != nullptr && i < zeros->size(); ++i) points[i] += zeros->number(i);
+    return points;
 }
 
 /// A constant with scales of its own for each block along an axis, and for whatever lies beside it. It becomes floats
@@ -223,25 +210,37 @@ std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t 
     const size_t axis = call.axis(given_axis, call.rank(0));
     Sizes blocks = shape;
     blocks[axis] = (shape[axis] + block - 1) / block;
-    const Known &numbers = call.known(0, "tensor"), &scales = call.known(1, "scales");
+    const Known& scales = call.known(1, "scales");
     const Known* zeros = call.has(2) ? &call.known(2, "zero points") : nullptr;
     if (scales.shape != blocks || (zeros != nullptr && zeros->shape != blocks))
         Call::refuse(fmt::format("scales {} of blocks of {} in a tensor {} are not taken",
                                  text_of(scales.shape), block, text_of(shape)));
     int64_t behind = 1;
     for (size_t d = axis + 1; d < shape.size(); ++d) behind *= shape[d];
-    std::vector<double> floats;
-    for (int64_t i = 0; i < static_cast<int64_t>(numbers.size()); ++i) {
-        const int64_t along = i / behind % shape[axis], before = i / behind / shape[axis];
-        const auto from = static_cast<size_t>((before * blocks[axis] + along / block) * behind + i % behind);
-        const double zero = zeros == nullptr ? 0 : zeros->number(from);
-        floats.push_back(static_cast<float>(numbers.number(static_cast<size_t>(i)) - zero) *
-                         static_cast<float>(scales.number(from)));
+    const auto count = static_cast<size_t>(elements_of(shape));
+    const auto number = [&from = call.in(0)](size_t i) { return number_of(from, i); };
+    std::vector<float> factors, points(scales.size());
+    for (size_t i = 0; i < scales.size(); ++i) {
+        factors.push_back(static_cast<float>(scales.number(i)));
+        if (zeros != nullptr) points[i] = static_cast<float>(zeros->number(i));
     }
-    const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape),
-                                               graph::make_numbers(elem, floats));
-    call.graph.value(id).blocks =
-        narrow_blocks(nibbles ? Type::u4 : call.type(0), numbers, scales, zeros, axis, block);
+    const graph::NewData floats = graph::new_data(graph::data_bytes(elem, count));
+    for (size_t i = 0; i < count;) {  // a line of elements that have neighbouring scales
+        const auto row = static_cast<int64_t>(i) / behind;
+        const int64_t along = row % shape[axis], before = row / shape[axis];
+        auto from = static_cast<size_t>((before * blocks[axis] + along / block) * behind);
+        for (int64_t j = 0; j < behind; ++j, ++i, ++from)
+            values::store_float(elem, floats.bytes, static_cast<int64_t>(i),
+                                (static_cast<float>(number(i)) - points[from]) * factors[from]);
+    }
+    const ValueId id = call.graph.add_constant(call.node.inputs[0], elem, graph::dims(shape), floats.data);
+    const Type type = nibbles ? Type::u4 : call.type(0);
+    if (type == Type::i4 || type == Type::u4) {
+        const auto& tensor = call.in(0).tensor;
+        graph::Data steps = type == Type::i4 && tensor ? tensor->data : nibbles_of(type, count, number);
+        call.graph.value(id).blocks =
+            blocks_of(std::move(steps), scales, points_of(type, scales, zeros), axis, block);
+    }
     return id;
 }
 

@@ -58,6 +58,8 @@ void bind_platform(py::module_& module) {
         .def_property_readonly("core_mhz",
                                [](const Platform& platform) { return platform.resolved.clock().core_mhz(); })
         .def_property_readonly("dram_gbps", &dram_gbps)
+        .def_property_readonly("dram_bytes",
+                               [](const Platform& platform) { return platform.resolved.ddr().size_bytes(); })
         .def("changed", &changed, arg("overrides"), Release())
         .def("units",
              [](const Platform& platform) {

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Table = Literal["ops", "stalls", "power", "events", "traffic", "banks"]
 
 
-def extra(module: str, use: str) -> ModuleType:
-    """Import a package of the extra ``kpusim[plots]``, or say how to get it."""
+def extra(module: str, use: str, name: str = "plots") -> ModuleType:
+    """Import a package of an extra, ``kpusim[plots]``, or say how to get it."""
     try:
         return __import__(module, fromlist=["_"])
     except ImportError as error:
         package = module.partition(".")[0]
         raise MissingPackageError(
-            f"{use} needs {package}, which is not installed. Fix: pip install 'kpusim[plots]'."
+            f"{use} needs {package}, which is not installed. Fix: pip install 'kpusim[{name}]'."
         ) from error
 
 

@@ -90,6 +90,11 @@ class Platform:
         """Bandwidth of all DRAM channels, GB/s."""
         return self._core.dram_gbps
 
+    @property
+    def dram_bytes(self) -> int:
+        """Capacity of all DRAM channels."""
+        return self._core.dram_bytes
+
     def with_(self, **overrides: OverrideValue) -> Platform:
         """Change parameters.
 

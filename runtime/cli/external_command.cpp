@@ -19,8 +19,11 @@ namespace {
 struct ExternalVerb {
     const char *name, *meaning, *package;
 };
-constexpr std::array verbs{ExternalVerb{
-    "sweep", "run programs on many machines; tables, fronts, pages (Python package)", "kpusim[sweep]"}};
+constexpr std::array verbs{
+    ExternalVerb{"sweep", "run programs on many machines; tables, fronts, pages (Python package)",
+                 "kpusim[sweep]"},
+    ExternalVerb{"llm", "how fast a language model is, of its configuration alone (Python package)",
+                 "kpusim[llm]"}};
 
 /// Where a program may lie beside this command: as it was called (a wheel's script calls a binary elsewhere), and as it
 /// is.

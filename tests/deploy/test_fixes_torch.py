@@ -47,6 +47,13 @@ def both(x: Tensor, y: Tensor) -> Tensor:
     return x @ y.T
 
 
+def estimated(module: nn.Module | None = None, **options: Any) -> Any:  # noqa: ANN401
+    """An estimate of a module, by default of one without storage."""
+    with torch.device("meta"):
+        module = nn.Linear(4, 4).eval() if module is None else module
+        return kpusim.torch.estimate(module, torch.empty(3, 4), platform="tile32", **options)
+
+
 class Module(nn.Module):
     """A function as a module."""
 
@@ -162,6 +169,11 @@ CASES = [
     Case("torch/capture.py", "Fix: make shapes and branches independent of the values of tensors.",
          lambda: compiled(Module(chosen)),
          [lambda: compiled(Module(chosen_without_branch))]),
+    Case("torch/meta.py", "Fix: leave them out.", lambda: estimated(fallback="eager"), [estimated]),
+    Case("torch/meta.py",
+         "Fix: make it under torch.device('meta'), or give module.to('meta').",
+         lambda: estimated(nn.Linear(4, 4).eval()),
+         [estimated, lambda: estimated(nn.Linear(4, 4).eval().to("meta"))]),
     Case("torch/models.py", "Fix: save the model, not its weights.",
          lambda: compiled(saved(nn.Linear(4, 4).state_dict())),
          [lambda: compiled(saved(nn.Linear(4, 4)))]),

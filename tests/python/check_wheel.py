@@ -88,6 +88,10 @@ class Wheel(unittest.TestCase):
         """The verb of the package, from the command beside it, which is not in PATH."""
         self.assertIn("kpusim sweep SPEC -o DIR", output(self.bin / "kpusim", "sweep", "--help"))
 
+    def test_llm(self) -> None:
+        """The same of language models."""
+        self.assertIn("CONFIG", output(self.bin / "kpusim", "llm", "--help"))
+
     def test_digits(self) -> None:
         """The network of handwritten digits, by the installed command, with NumPy."""
         with tempfile.TemporaryDirectory() as folder:

@@ -421,7 +421,7 @@ CASES = [
 REASONS = {
     ("errors.py", "Fix: "): "finds the fix in a message, and gives none",
     ("errors.py", " Fix: {}"): "prints the fix of any finding, and has none of its own",
-    ("frames.py", "kpusim[plots]"): "to follow is to install a package",
+    ("frames.py", "kpusim[{}]"): "to follow is to install a package",
 }
 
 

@@ -59,8 +59,8 @@ WRITES = {
     "list": (),
     "diff": ("--html",),
 }
-# Verbs that other packages bring: tests/sweeps has theirs.
-EXTERNAL = {"sweep"}
+# Verbs that other packages bring: tests/sweeps and tests/llm have theirs.
+EXTERNAL = {"sweep", "llm"}
 # All other options. A new one has to be put here or above.
 OTHERS = set(
     "--bounds-only --bind "

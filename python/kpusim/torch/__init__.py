@@ -1,4 +1,4 @@
-"""PyTorch models on a simulated device: a backend of torch.compile.
+"""PyTorch models on a simulated device: a backend of torch.compile, and estimates of modules without storage.
 
 >>> import torch, kpusim.torch  # doctest: +SKIP
 >>> fast = torch.compile(model.eval(), backend="kpusim", options={"platform": "swkpu-v1"})  # doctest: +SKIP
@@ -27,8 +27,9 @@ if tuple(int(part) for part in str(torch.__version__).split(".")[:2]) < OLDEST:
 
 from kpusim.torch.backend import Graph, Options, last_run  # noqa: E402
 from kpusim.torch.breaks import break_text  # noqa: E402
+from kpusim.torch.meta import estimate  # noqa: E402
 
-__all__ = ["backend", "last_run"]
+__all__ = ["backend", "estimate", "last_run"]
 
 # dynamo looks into torch.nn.LSTM, GRU and RNN only if it is told to, and asks before it calls a backend
 torch._dynamo.config.allow_rnn = True

@@ -257,8 +257,10 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
         return program.run_decompositions(DECOMPOSITIONS)
 
 
-def onnx_program(program: torch.export.ExportedProgram, what: str) -> torch.onnx.ONNXProgram:
-    """The exporter's result.
+def onnx_program(
+    program: torch.export.ExportedProgram, what: str, *, optimize: bool = True
+) -> torch.onnx.ONNXProgram:
+    """The exporter's result, simplified by it if `optimize` is set.
 
     Raises
     ------
@@ -268,7 +270,9 @@ def onnx_program(program: torch.export.ExportedProgram, what: str) -> torch.onnx
     refuse_training(program, what)
     try:
         with quiet(), known_operators(), listed_composites():
-            made = torch.onnx.export(program, dynamo=True, opset_version=OPSET, verbose=False)
+            made = torch.onnx.export(
+                program, dynamo=True, opset_version=OPSET, verbose=False, optimize=optimize
+            )
     except Exception as error:
         fix = (
             "Fix: replace these operators, or leave them to PyTorch: torch.compile with "
