@@ -31,8 +31,8 @@ def weights(name: str, shape: tuple[int, ...], first: int, window: int | None) -
         angles = (first + np.arange(shape[0]))[:, None] * 0.7 ** np.arange(half)
         turned = np.cos(angles) if kind == "cosines" else np.sin(angles)
         return np.concatenate([turned, turned], 1)[:, None].astype(np.float32)
-    if name.startswith("mask"):
-        back = np.arange(shape[0])[:, None] - np.arange(shape[1])
+    if name.startswith("mask"):  # the last row of a block is the last key that it sees
+        back = np.arange(shape[0])[:, None] + shape[1] - shape[0] - np.arange(shape[1])
         seen = (back >= 0) & (back < (window or 1 << 30))
         return np.where(seen, 0, -3e38).astype(np.float32)
     random = np.random.default_rng(sum(name.encode()))
@@ -62,9 +62,13 @@ def outputs(
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
+@pytest.mark.parametrize("queries", [5, 256])
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2", "gpt_neox", "olmo2", "falcon"])
-def test_step_follows_prompt(config: Callable[..., Path], tmp_path: Path, name: str) -> None:
+def test_step_follows_prompt(
+    config: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, queries: int
+) -> None:
     """The last row of a prompt is the step behind the others, with their keys and values as the cache."""
+    monkeypatch.setattr("kpusim.llm.layers.QUERIES", queries)
     model = read_model(config(name))
     batch, tokens = 2, 13
     x = np.random.default_rng(1).standard_normal((batch * tokens, model.hidden)).astype(np.float32)
@@ -81,8 +85,12 @@ def test_step_follows_prompt(config: Callable[..., Path], tmp_path: Path, name: 
             np.testing.assert_allclose(found[f"new_{n}"], prompt[f"new_{n}"][:, :, -1:], rtol=2e-4, atol=2e-4)
 
 
-def test_llama_layer(config: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("queries", [4, 256])
+def test_llama_layer(
+    config: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: int
+) -> None:
     """A layer of Llama is what NumPy makes of its definition, head by head."""
+    monkeypatch.setattr("kpusim.llm.layers.QUERIES", queries)
     model = read_model(config("llama"))
     layer, tokens = model.layers[0], 9
     x = np.random.default_rng(2).standard_normal((tokens, 64)).astype(np.float32)

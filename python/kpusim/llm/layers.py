@@ -1,6 +1,7 @@
 """Layers of a decoder as ONNX: of prompts, and of one token behind a cache.
 
 Keys and values are never repeated for the heads of queries that share them: those are rows of one product.
+Prompts go by blocks of queries, each over the keys before its end: no block above the diagonal is computed.
 A step neither copies the cache nor joins it with the new position: it has products with both, whose rows of
 scores alone are joined, and the new position is an output.
 """
@@ -13,6 +14,8 @@ from kpusim.llm.architecture import Attention, Feed, Layer, Model, Norm
 from kpusim.llm.dense import dense
 from kpusim.llm.experts import Routing, mixture
 from kpusim.llm.graph import Graph
+
+QUERIES = 256  #: of a prompt, whose scores are computed at once: few enough that they may stay on the chip
 
 
 @dataclass(frozen=True)
@@ -167,23 +170,35 @@ def _over_cache(graph: Graph, q: str, k: str, v: str, one: Attention, step: Step
 
 
 def _over_prompt(graph: Graph, q: str, k: str, v: str, one: Attention, step: Step) -> str:
-    """Attention of a prompt over itself: all scores are computed, the mask is added."""
+    """Attention of a prompt over itself, a block of queries at a time."""
     batch, tokens, kv, group, size = step.batch, step.tokens, one.kv_heads, one.group, one.head_dim
     q = graph.reshape(q, [batch, tokens, kv, group, size], "q.groups")
-    q = graph.node("Transpose", [q], "q.turned", perm=[0, 2, 3, 1, 4])
-    q = graph.cached(graph.reshape(q, [batch, kv, group * tokens, size], "q.rows"), "q")
+    q = graph.cached(graph.node("Transpose", [q], "q.turned", perm=[0, 2, 3, 1, 4]), "q")
     k = graph.node("Transpose", [k], "k.turned", perm=[0, 2, 1, 3])
     v = graph.node("Transpose", [v], "v.turned", perm=[0, 2, 1, 3])
     k, v = _made(graph, k, v)
-    scores = _scores(graph, q, k, one, "scores")
-    scores = graph.reshape(scores, [batch, kv, group, tokens, tokens], "scores.groups")
-    scores = graph.node("Add", [scores, graph.absent("mask", [tokens, tokens])], "masked")
-    weights = graph.cached(graph.node("Softmax", [scores], "softmax", axis=-1), "softmax")
-    weights = graph.reshape(weights, [batch, kv, group * tokens, tokens], "weights.rows")
-    out = graph.product(weights, v, "values")
-    out = graph.reshape(out, [batch, kv, group, tokens, size], "values.groups")
+    outs = [_of_block(graph, q, k, v, one, step, begin) for begin in range(0, tokens, QUERIES)]
+    out = graph.node("Concat", outs, "values.joined", axis=3) if len(outs) > 1 else outs[0]
     out = graph.node("Transpose", [out], "values.turned", perm=[0, 3, 1, 2, 4])
     return graph.reshape(out, [step.rows, one.heads * size], "out")
+
+
+def _of_block(graph: Graph, q: str, k: str, v: str, one: Attention, step: Step, begin: int) -> str:
+    """Queries from `begin` on, over the keys that any of them sees; the mask leaves out the others."""
+    batch, tokens, kv, group, size = step.batch, step.tokens, one.kv_heads, one.group, one.head_dim
+    end = min(begin + QUERIES, tokens)
+    first = 0 if one.window is None else max(begin - one.window + 1, 0)
+    rows, seen = end - begin, end - first
+    if rows < tokens:
+        q = graph.slice(q, 3, begin, end, "q.block")
+    if seen < tokens:
+        k, v = graph.slice(k, 2, first, end, "k.block"), graph.slice(v, 2, first, end, "v.block")
+    scores = _scores(graph, graph.reshape(q, [batch, kv, group * rows, size], "q.rows"), k, one, "scores")
+    scores = graph.reshape(scores, [batch, kv, group, rows, seen], "scores.groups")
+    scores = graph.node("Add", [scores, graph.absent("mask", [rows, seen])], "masked")
+    weights = graph.cached(graph.node("Softmax", [scores], "softmax", axis=-1), "softmax")
+    weights = graph.reshape(weights, [batch, kv, group * rows, seen], "weights.rows")
+    return graph.reshape(graph.product(weights, v, "values"), [batch, kv, group, rows, size], "values.groups")
 
 
 def _scores(graph: Graph, q: str, k: str, one: Attention, name: str) -> str:

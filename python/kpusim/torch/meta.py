@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnx_ir
-import onnxscript.optimizer
 import torch
 from torch.utils import _pytree as pytree
 
@@ -93,6 +92,8 @@ def on_meta(module: torch.nn.Module) -> torch.nn.Module:
 
 def without_weights(model: onnx_ir.Model) -> Captured:
     """A model whose weights are on the meta device, simplified, with absent weights."""
+    import onnxscript.optimizer  # half of a second, which those who only compile need not wait
+
     graph = model.graph
     absent = {
         name: value.const_value
