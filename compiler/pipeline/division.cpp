@@ -78,11 +78,11 @@ class Divisions {
   private:
     static constexpr double least_gain = 0.03;  ///< of the cycles, to make more plans for it
 
-    /// As long as it gains.
+    /// As long as it gains. Strips for the most room tell little of those for less staging: the first part gets its own.
     void shrink_staging(size_t engines) {
         for (const uint64_t parts : {2, 4, 8}) {
             const uint64_t staging = all_.staging_bytes / parts / compiler::tile_align * compiler::tile_align;
-            if (!consider({engines, staging})) return;
+            if (!consider({engines, staging}, parts > 2)) return;
         }
     }
 
@@ -126,10 +126,10 @@ class Divisions {
                 0};
     }
 
-    /// Whether it is the best so far.
-    bool consider(const Part& part) {
+    /// Whether it is the best so far. `as_cut`: it must be the better one with the strips of the best so far, too.
+    bool consider(const Part& part, bool as_cut = false) {
         try {
-            if (part.staging_bytes < all_.staging_bytes) {
+            if (as_cut) {
                 Division trial = uncut(part);
                 if (cycles_of(trial) >= cycles_) return false;
             }
