@@ -15,7 +15,7 @@ from kpusim.llm.dense import dense
 from kpusim.llm.experts import Routing, mixture
 from kpusim.llm.graph import Graph
 
-QUERIES = 256  #: of a prompt, whose scores are computed at once: few enough that they may stay on the chip
+QUERIES = 512  #: of a prompt, whose scores are computed at once: few enough that they may stay on the chip
 
 
 @dataclass(frozen=True)
