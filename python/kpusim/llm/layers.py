@@ -185,7 +185,7 @@ def _over_prompt(graph: Graph, q: str, k: str, v: str, one: Attention, step: Ste
 
 def _of_block(graph: Graph, q: str, k: str, v: str, one: Attention, step: Step, begin: int) -> str:
     """Queries from `begin` on, over the keys that any of them sees; the mask leaves out the others."""
-    batch, tokens, kv, group, size = step.batch, step.tokens, one.kv_heads, one.group, one.head_dim
+    batch, tokens, kv, size = step.batch, step.tokens, one.kv_heads, one.head_dim
     end = min(begin + QUERIES, tokens)
     first = 0 if one.window is None else max(begin - one.window + 1, 0)
     rows, seen = end - begin, end - first
