@@ -346,7 +346,9 @@ class Evaluation {
         const Mover& mover = target.system;
         const bool output = op().operands[i].place == Place::output;
         const double parts = std::ceil(double(tiling_.parts(op(), i)) / double(chunk_of(i)));
-        const double size = double(tile_bytes(request_.graph, op(), i, tiling_.tile_on_the_way(op(), i)));
+        const double size = double(packed_bytes(
+            value(i).elem,
+            static_cast<uint64_t>(shape_on_the_way(request_.graph, op(), tiling_, i).product())));
         const double share = tiling_.keep[i] == Keep::no      ? 1
                              : tiling_.keep[i] == Keep::stage ? 1 / double(iterations_)
                                                               : 1 / times_read(i);

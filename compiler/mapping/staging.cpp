@@ -27,10 +27,6 @@ bool may_come_in_chunks(const TilingRequest& request, const Tiling& tiling, size
            request.op.operands[operand].place == Place::input && tiling.parts(request.op, operand) > 1;
 }
 
-Dims shape_on_the_way(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand) {
-    return tile_shape(graph, op, operand, tiling.tile_on_the_way(op, operand));
-}
-
 /// Rows as far apart as at home, but for whole bursts.
 Dims strides_like_home(const TilingRequest& request, const Tiling& tiling, size_t operand) {
     const Dims tile = shape_on_the_way(request.graph, request.op, tiling, operand);
@@ -61,12 +57,12 @@ int64_t apart_at_home(const TilingRequest& request, const Tiling& tiling, size_t
     const graph::Value& value = request.graph.value(of.value);
     if (value.constant() || request.homes[operand] != Home::ddr) return 0;  // packed, or nearly so
     int64_t apart = 0;
-    const std::vector<int64_t> size = tiling.tile_on_the_way(request.op, operand);
     for (size_t d = 0; d < of.windows.size(); ++d) {
         const Window& window = of.windows[d];
         if (window.axis < 0 || tiling.tiles(request.op, static_cast<size_t>(window.axis)) == 1) continue;
         const int64_t stride = request.strides[operand][d] * bit_width(value.elem) / 8;
-        apart = std::gcd(apart, size[static_cast<size_t>(window.axis)] * window.step * stride);
+        apart = std::gcd(apart, tiling.on_the_way(request.op, operand, static_cast<size_t>(window.axis)) *
+                                    window.step * stride);
         apart = std::gcd(apart, window.before * stride);
     }
     return apart;
@@ -94,6 +90,7 @@ std::vector<Dims> staged_strides(const TilingRequest& request, const Tiling& til
 }
 
 bool gains_by_chunks(const TilingRequest& request, const Tiling& tiling) {
+    if (!tiling.cuts_sum(request.op)) return false;
     const TileRuns at_home(request, tiling);
     for (size_t i = 0; i < request.op.operands.size(); ++i) {
         if (may_come_in_chunks(request, tiling, i) && request.target.channel_share(at_home.runs(i)) < 1)

@@ -7,9 +7,8 @@
 
 namespace kpu::compiler {
 
-Runs TileRuns::runs(size_t operand, const std::vector<int64_t>& size) const {
+Runs TileRuns::runs(size_t operand, const Dims& tile) const {
     const Dims& strides = request_.strides[operand];
-    const Dims tile = tile_shape(request_.graph, request_.op, operand, size);
     const bool packed = value(operand).constant() && !tiling_.follows(request_.op, operand, Walk::loop);
     int64_t run = 1, stride = 0;
     for (size_t d = tile.rank; d-- > 0;) {
@@ -21,7 +20,8 @@ Runs TileRuns::runs(size_t operand, const std::vector<int64_t>& size) const {
         }
     }
     const double count = double(tile.product()) / double(run);
-    const auto bytes = double(tile_bytes(request_.graph, request_.op, operand, size));
+    const graph::Value& of = value(operand);
+    const auto bytes = double(packed_bytes(of.elem, static_cast<uint64_t>(tile.product())));
     return {count, bytes / count, stride * bit_width(value(operand).elem) / 8,
             apart_at_home(request_, tiling_, operand),
             !tiling_.staged.empty() && tiling_.staged[operand].rank > 0};
@@ -46,7 +46,7 @@ double TileRuns::burst_share(size_t operand, const Runs& of) const {
         if (window.axis < 0 || window.slides()) break;
         const auto axis = static_cast<size_t>(window.axis);
         const int64_t extent = request_.op.axes[axis].extent,
-                      size = tiling_.tile_on_the_way(request_.op, operand)[axis];
+                      size = tiling_.on_the_way(request_.op, operand, axis);
         const double full = double(extent / size), rest = of.bytes * double(extent % size) / double(size);
         Runs last = of;
         last.bytes = rest;

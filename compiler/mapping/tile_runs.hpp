@@ -9,11 +9,11 @@ class TileRuns {
     TileRuns(const TilingRequest& request, const Tiling& tiling) : request_(request), tiling_(tiling) {}
 
     /// Runs of memory that a tile consists of; constants are packed as their tiles are.
-    Runs runs(size_t operand) const { return runs(operand, tiling_.tile); }
-    /// Of what comes from there at once.
-    Runs on_the_way(size_t operand) const {
-        return runs(operand, tiling_.tile_on_the_way(request_.op, operand));
+    Runs runs(size_t operand) const {
+        return runs(operand, tile_shape(request_.graph, request_.op, operand, tiling_.tile));
     }
+    /// Of what comes from there at once.
+    Runs on_the_way(size_t operand) const { return runs(operand, tile_of(operand)); }
     /// Cycles of DRAM for that: whole bursts of each row, in the channels that they lie in.
     double pin_cycles(size_t operand) const;
 
@@ -21,10 +21,9 @@ class TileRuns {
     const graph::Value& value(size_t operand) const {
         return request_.graph.value(request_.op.operands[operand].value);
     }
-    Runs runs(size_t operand, const std::vector<int64_t>& size) const;
+    Runs runs(size_t operand, const Dims& tile) const;
     Dims tile_of(size_t operand) const {
-        return tile_shape(request_.graph, request_.op, operand,
-                          tiling_.tile_on_the_way(request_.op, operand));
+        return shape_on_the_way(request_.graph, request_.op, tiling_, operand);
     }
     double burst_share(size_t operand, const Runs& of) const;
     double channel_share(size_t operand, const Runs& of) const;

@@ -71,6 +71,13 @@ uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
     return packed_bytes(graph.value(op.operands[operand].value).elem, elements);
 }
 
+Dims shape_on_the_way(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand) {
+    if (tiling.chunk == 1) return tile_shape(graph, op, operand, tiling.tile);
+    std::vector<int64_t> size = tiling.tile;
+    for (size_t a = 0; a < size.size(); ++a) size[a] = tiling.on_the_way(op, operand, a);
+    return tile_shape(graph, op, operand, size);
+}
+
 double times_read(const TileOp& op, const Tiling& tiling, size_t operand) {
     double times = 1;
     for (size_t a = 0; a < op.axes.size(); ++a) {
@@ -188,12 +195,9 @@ int Tiling::cut_axis(const TileOp& op) const {
 
 bool Tiling::cuts_sum(const TileOp& op) const { return cut_axis(op) >= 0; }
 
-std::vector<int64_t> Tiling::tile_on_the_way(const TileOp& op, size_t operand) const {
-    std::vector<int64_t> result = tile;
-    if (!chunked(op, operand)) return result;
-    const auto axis = static_cast<size_t>(cut_axis(op));
-    result[axis] = std::min(chunk * tile[axis], op.axes[axis].extent);
-    return result;
+int64_t Tiling::on_the_way(const TileOp& op, size_t operand, size_t axis) const {
+    if (chunk == 1 || static_cast<int>(axis) != cut_axis(op) || !chunked(op, operand)) return tile[axis];
+    return std::min(chunk * tile[axis], op.axes[axis].extent);
 }
 
 uint32_t Tiling::prefetch_distance(const TileOp& op) const {

@@ -92,8 +92,8 @@ struct Tiling {
     bool chunked(const TileOp& op, size_t operand) const {
         return chunk > 1 && staged[operand].rank > 0 && !hoisted[operand] && parts(op, operand) > 1;
     }
-    /// What comes from DDR at once, as a tile: indices for each axis.
-    std::vector<int64_t> tile_on_the_way(const TileOp& op, size_t operand) const;
+    /// What comes from DDR at once, as a tile: indices of an axis.
+    int64_t on_the_way(const TileOp& op, size_t operand, size_t axis) const;
     /// Parts of an operand that have places of their own in one iteration, and places in all.
     int64_t parts_in_flight(const TileOp& op, size_t operand) const;
     int64_t slots(const TileOp& op, size_t operand) const;
@@ -134,6 +134,8 @@ Dims tile_shape(const graph::Graph& graph, const TileOp& op, size_t operand,
                 const std::vector<int64_t>& tile);
 uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
                     const std::vector<int64_t>& tile);
+/// Of what comes from DDR at once: a tile, or several parts of a sum.
+Dims shape_on_the_way(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
 
 bool follows_axis(const TileOp& op, size_t operand, size_t axis);
 /// Whether no tile of this size lies in the padding alone, as a region has elements, and the last one is as large as it must be.

@@ -64,11 +64,7 @@ bool cuts_dimensions(const Dims& from, const Dims& to) {
 class Views {
   public:
     explicit Views(const Graph& graph, const Room& room = {})
-        : graph_(graph),
-          producers_(graph::producers(graph)),
-          users_(graph::users(graph)),
-          room_(room),
-          views_(graph.values.size()) {
+        : graph_(graph), producers_(graph::producers(graph)), room_(room), views_(graph.values.size()) {
         for (const graph::Port& port : graph.inputs) inputs_.insert(port.value);
         for (const graph::Port& port : graph.outputs) outputs_.insert(port.value);
         for (const Node& node : graph.nodes) {
@@ -219,7 +215,7 @@ class Views {
     /// Strides of a matrix that L2 cannot hold and whose rows would all begin in the same channel of DRAM: parts of them,
     /// which products read, would lie in few of the channels. Rows begin in one after the other, if every reader can see
     /// them so.
-    std::optional<Dims> rows_apart(ValueId id) const {
+    std::optional<Dims> rows_apart(ValueId id) {
         const graph::Value& value = graph_.value(id);
         const Dims shape = shape_of(value);
         int64_t rows = 1;
@@ -242,7 +238,8 @@ class Views {
         return can_be_seen(id, {0, 0, strides}) ? std::optional(strides) : std::nullopt;
     }
 
-    bool can_be_seen(ValueId id, const View& view) const {
+    bool can_be_seen(ValueId id, const View& view) {
+        if (users_.empty()) users_ = graph::users(graph_);
         for (const NodeId user : users_[id]) {
             const Node& node = graph_.nodes[user];
             if (!renames(graph_, node) || is(node, "concat")) continue;
@@ -288,7 +285,7 @@ class Views {
 
     const Graph& graph_;
     std::vector<int32_t> producers_;
-    std::vector<std::vector<NodeId>> users_;
+    std::vector<std::vector<NodeId>> users_;  ///< empty: nobody has asked
     Room room_;
     std::set<ValueId> inputs_, outputs_;  ///< of the graph
     std::map<ValueId, ValueId> updated_;  ///< by concatenation: the input that it becomes

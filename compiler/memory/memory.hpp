@@ -47,7 +47,8 @@ struct SharedConstant {
 /// Bytes for tensors.
 struct Room {
     uint64_t l2 = 0, ddr = 0;
-    int64_t channel = 0, all_channels = 0;  ///< bytes of DRAM before it goes on in the next channel, in the same one
+    int64_t channel = 0,
+            all_channels = 0;  ///< bytes of DRAM before it goes on in the next channel, in the same one
 };
 
 class MappingWishes;

@@ -110,6 +110,7 @@ std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& qua
 }
 
 ValueId dequantised(Call& call, size_t x, int64_t axis, int64_t block, ElemType elem) {
+    if (is_float8(elem_of(call.type(x)))) return real_of(call, x, axis, block, elem);
     if (constant_scales(call, x + 1)) {
         const BoundQuant quant = quant_of(call, x + 1, call.shape(x), axis, block);
         const bool nibbles = call.in(x).tensor && call.in(x).tensor->nibbles;
@@ -128,6 +129,13 @@ Type quantized_type(Call& call) {
     if (call.has(2)) return call.type(2);
     const int64_t type = call.integer("output_dtype", 0);
     return type == 0 ? Type::u8 : static_cast<Type>(type);
+}
+
+bool all_zero(const Known& known) {
+    for (size_t i = 0; i < known.size(); ++i) {
+        if (known.number(i) != 0) return false;
+    }
+    return true;
 }
 
 /// Of 2 and 4 bits, in a byte whose type does not saturate there.
@@ -149,9 +157,20 @@ ValueId computed_steps(Call& call, int64_t axis, int64_t block, Type type) {
     return call.emit("cast", {steps}, {}, elem_of(type));
 }
 
+/// x / scale, rounded: there are no steps, and a zero point is 0.
+void quantize_to_float8(Call& call, Type type) {
+    const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
+    if (call.has(2) && !all_zero(call.known(2, "zero points")))
+        Call::refuse(fmt::format("its zero point of {} is not 0", name_of(type)));
+    const ValueId x = call.cast(call.value(0), ElemType::f32);
+    const ValueId scaled = call.binary("div", x, spread(call, 1, call.shape(0), axis, block, ElemType::f32));
+    call.result(0, call.to_float8(scaled, elem_of(type)), type);
+}
+
 void quantize(Call& call) {
     const Type type = quantized_type(call);
     const ElemType elem = elem_of(type);
+    if (is_float8(elem)) return quantize_to_float8(call, type);
     if (!is_integer(elem)) Call::refuse(fmt::format("quantisation to {} is not taken", name_of(type)));
     const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
     if (is_narrower(type) || !constant_scales(call, 1))

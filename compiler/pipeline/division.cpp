@@ -78,11 +78,15 @@ class Divisions {
   private:
     static constexpr double least_gain = 0.03;  ///< of the cycles, to make more plans for it
 
-    /// As long as it gains. Strips for the most room tell little of those for less staging: the first part gets its own.
+    /// From the first gain on, as long as there is one: of many engines even a half may exceed L2. Strips for the most staging
+    /// tell little of those for less: the first part gets its own.
     void shrink_staging(size_t engines) {
+        bool gained = false;
         for (const uint64_t parts : {2, 4, 8}) {
             const uint64_t staging = all_.staging_bytes / parts / compiler::tile_align * compiler::tile_align;
-            if (!consider({engines, staging}, parts > 2)) return;
+            const bool gains = consider({engines, staging}, parts > 2);
+            if (gained && !gains) return;
+            gained = gains;
         }
     }
 
