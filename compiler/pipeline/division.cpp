@@ -70,7 +70,7 @@ class Divisions {
         if (out.bytes == 0) return *std::move(best_);
         size_t engines = all_.engines;
         for (const size_t fewer : fewer_than(all_.engines))
-            if (consider({fewer, all_.staging_bytes})) engines = fewer;
+            if (consider({fewer, all_.staging_bytes}, true)) engines = fewer;
         if (matters && engines < all_.engines) shrink_staging(engines);
         return *std::move(best_);
     }
@@ -135,7 +135,8 @@ class Divisions {
         try {
             if (as_cut) {
                 Division trial = uncut(part);
-                if (cycles_of(trial) >= cycles_) return false;
+                if (is_hopeless(trial) || (part.engines == all_.engines && cycles_of(trial) >= cycles_))
+                    return false;
             }
             Division smaller = of(part);
             const double cycles = cycles_of(smaller);
@@ -147,6 +148,18 @@ class Divisions {
         } catch (const UserError&) {  // an operation does not fit into this much staging
             return false;
         }
+    }
+
+    /// By closed forms, with the strips of the best so far: a program and its schedule take longer than both plans.
+    bool is_hopeless(const Division& trial) {
+        constexpr double slack = 1.1;
+        const auto predicted = [](const compiler::Plan& plan) {
+            double cycles = 0;
+            for (const compiler::PlannedOp& op : plan.ops) cycles += op.tiling.cycles;
+            return cycles;
+        };
+        const double best = predicted(program_of(*best_).plan);
+        return predicted(compiler::plan(trial.cut.graph, trial.target, trial.guide)) > slack * best;
     }
 
     static const compiler::Lowered& program_of(Division& of) {

@@ -15,7 +15,7 @@ from kpusim.llm.dense import dense
 from kpusim.llm.experts import Routing, mixture
 from kpusim.llm.graph import Graph
 
-QUERIES = 256  #: of a prompt, whose scores are computed at once: few enough that they may stay on the chip
+QUERIES = 512  #: of a prompt, whose scores are computed at once: few enough that they may stay on the chip
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ def _over_prompt(graph: Graph, q: str, k: str, v: str, one: Attention, step: Ste
 
 def _of_block(graph: Graph, q: str, k: str, v: str, one: Attention, step: Step, begin: int) -> str:
     """Queries from `begin` on, over the keys that any of them sees; the mask leaves out the others."""
-    batch, tokens, kv, size = step.batch, step.tokens, one.kv_heads, one.head_dim
+    batch, tokens, kv, group, size = step.batch, step.tokens, one.kv_heads, one.group, one.head_dim
     end = min(begin + QUERIES, tokens)
     first = 0 if one.window is None else max(begin - one.window + 1, 0)
     rows, seen = end - begin, end - first
@@ -193,16 +193,15 @@ def _of_block(graph: Graph, q: str, k: str, v: str, one: Attention, step: Step, 
         q = graph.slice(q, 3, begin, end, "q.block")
     if seen < tokens:
         k, v = graph.slice(k, 2, first, end, "k.block"), graph.slice(v, 2, first, end, "v.block")
-    k, v = (graph.reshape(x, [batch, kv, 1, seen, size], f"{n}.group") for n, x in (("k", k), ("v", v)))
-    scores = _scores(graph, q, k, one, "scores", rank=5)
+    scores = _scores(graph, graph.reshape(q, [batch, kv, group * rows, size], "q.rows"), k, one, "scores")
+    scores = graph.reshape(scores, [batch, kv, group, rows, seen], "scores.groups")
     scores = graph.node("Add", [scores, graph.absent("mask", [rows, seen])], "masked")
     weights = graph.cached(graph.node("Softmax", [scores], "softmax", axis=-1), "softmax")
-    return graph.product(weights, v, "values")
+    weights = graph.reshape(weights, [batch, kv, group * rows, seen], "weights.rows")
+    return graph.reshape(graph.product(weights, v, "values"), [batch, kv, group, rows, size], "values.groups")
 
 
-def _scores(graph: Graph, q: str, k: str, one: Attention, name: str, rank: int = 4) -> str:
+def _scores(graph: Graph, q: str, k: str, one: Attention, name: str) -> str:
     """Products of queries and keys."""
-    last = 4 if rank == 5 else 3
-    perm = [*range(last - 1), last, last - 1]
-    scores = graph.product(q, graph.node("Transpose", [k], f"{name}.keys", perm=perm), name)
+    scores = graph.product(q, graph.node("Transpose", [k], f"{name}.keys", perm=[0, 1, 3, 2]), name)
     return _bounded(graph, scores, name) if one.softcap else scores
