@@ -7,6 +7,7 @@
 #include <map>
 
 #include "compiler/graph/data.hpp"
+#include "compiler/graph/supports.hpp"
 #include "values/float8.hpp"
 #include "values/scalar.hpp"
 
@@ -45,7 +46,7 @@ class Float8 {
         graph_.nodes.clear();
         std::vector<std::string> in_floats;
         for (Node& node : old) {
-            const bool product = is_product(node.spec()) && node.kept == ElemType::none &&
+            const bool product = graph::is_product(node.spec()) && node.kept == ElemType::none &&
                                  is_float(value(node.inputs[0]).elem);
             const std::string_view reason = product ? why_not(node) : "";
             if (product && reason.empty()) {
@@ -82,10 +83,10 @@ class Float8 {
 
     std::string_view why_not(const Node& node) {
         const std::string_view form = graph::accumulating_form(node.spec());
-        if (form.empty() || !is_supported(supports_, form, {elem_, elem_}, {ElemType::f32}) ||
-            !is_supported(supports_, "cast", {value(node.inputs[0]).elem}, {elem_}))
+        if (form.empty() || !graph::is_supported(supports_, form, {elem_, elem_}, {ElemType::f32}) ||
+            !graph::is_supported(supports_, "cast", {value(node.inputs[0]).elem}, {elem_}))
             return "the device has no float8 form of it";
-        if (!is_supported(supports_, "mul", {ElemType::f32, ElemType::f32}, {ElemType::f32}))
+        if (!graph::is_supported(supports_, "mul", {ElemType::f32, ElemType::f32}, {ElemType::f32}))
             return "the device cannot scale its f32 sums";
         for (size_t i = 0; i < 2; ++i) {
             const Range range = range_of(node.inputs[i]);
