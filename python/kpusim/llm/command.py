@@ -8,33 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kpusim.errors import InternalError, KpusimError, SimulationError, UserError
+from kpusim.errors import UserError
 from kpusim.llm.composing import estimate, overrides_of
 from kpusim.llm.report import csv_of, json_of, prepared, text_of, write
-
-OK, BAD_INPUT, FAILED, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+from kpusim.verbs import OK, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit code, as of ``kpusim``."""
-    try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
-    except SimulationError as error:
-        return _told(error, FAILED)
-    except InternalError as error:
-        return _told(error, BUG)
-    except KpusimError as error:
-        return _told(error, BAD_INPUT)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        return BAD_INPUT
-
-
-def _told(error: KpusimError, code: int) -> int:
-    text = str(error)
-    print(text if ": error: " in text.split("\n", 1)[0] else f"error: {text}", file=sys.stderr)
-    return code
+    return exit_code(_run, arguments)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kpusim.errors import InternalError, KpusimError, SimulationError, UserError
+from kpusim.errors import UserError
 from kpusim.sweeps.designs import Space, designs_of
 from kpusim.sweeps.reading import read_spec, yaml_module
 from kpusim.sweeps.results import SweepResults
 from kpusim.sweeps.running import Status
 from kpusim.sweeps.spec import Spec
 from kpusim.sweeps.sweeping import sweep
+from kpusim.verbs import BAD_INPUT, INTERRUPTED, OK, exit_code
 
-OK, BAD_INPUT, FAILED, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 USAGE = """\
 kpusim sweep SPEC -o DIR            run the sweep that a YAML file states; the same command goes on with it
 kpusim sweep [OPTIONS] -o DIR       the same, stated by options
@@ -33,25 +33,7 @@ kpusim sweep parquet DIR -o F       the table as a Parquet file"""
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit code, as of ``kpusim``."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        return _run(words)
-    except SimulationError as error:
-        return _told(error, FAILED)
-    except InternalError as error:
-        return _told(error, BUG)
-    except KpusimError as error:
-        return _told(error, BAD_INPUT)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        return BAD_INPUT
-
-
-def _told(error: KpusimError, code: int) -> int:
-    text = str(error)
-    print(text if ": error: " in text.split("\n", 1)[0] else f"error: {text}", file=sys.stderr)
-    return code
+    return exit_code(_run, arguments)
 
 
 def _run(words: list[str]) -> int:
