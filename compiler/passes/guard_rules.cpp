@@ -10,10 +10,10 @@ namespace kpu::passes {
 namespace {
 
 // Finite in all types that a network is compiled to, with a number of scores beside it.
-constexpr double most = 3e4;
+constexpr double finite_scores = 3e4;
 constexpr int most_depth = 24;
 
-bool is_small(double x) { return std::fabs(x) <= most; }
+bool is_small(double x) { return std::fabs(x) <= finite_scores; }
 
 /// Its elements are finite whatever the inputs are, where products of the network are.
 bool is_finite(const Rewriter& rewriter, ValueId id, int depth = 0) {
@@ -34,7 +34,7 @@ bool is_finite(const Rewriter& rewriter, ValueId id, int depth = 0) {
     if (is(*node, "where")) return all_from(1);
     if (is(*node, "div")) {
         const auto by = uniform_number(rewriter.graph.value(node->inputs[1]));
-        return by && std::fabs(*by) > 1 / most && is_finite(rewriter, node->inputs[0], depth + 1);
+        return by && std::fabs(*by) > 1 / finite_scores && is_finite(rewriter, node->inputs[0], depth + 1);
     }
     return is_any(*node, {"add", "sub", "mul", "max", "min", "reshape", "transpose", "slice", "concat", "neg",
                           "abs", "relu"}) &&
@@ -51,7 +51,7 @@ bool rows_have_keys(const Rewriter& rewriter, ValueId id, int64_t keys, int dept
         const std::vector<double> all = graph::numbers(value);
         for (auto row = all.begin(); row != all.end(); row += keys) {
             if (!std::any_of(row, row + keys, is_small) ||
-                std::any_of(row, row + keys, [](double x) { return !(x <= most); }))
+                std::any_of(row, row + keys, [](double x) { return !(x <= finite_scores); }))
                 return false;
         }
         return true;
