@@ -1,9 +1,9 @@
 #include "compiler/estimate/task_time.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 #include "isa/footprint.hpp"
 #include "model/timing/systolic.hpp"
@@ -28,9 +28,12 @@ class Times {
         for (const proto::Engine& engine : target.engines) l1_.emplace_back(engine.l1(), cycle);
         first_channel_ = resources_ = first_engine_link + target.engines.size();
         const auto camps = [&](const BoundTask& task) {
-            return task.moves() && (lies_in_few(input(task, 0)) || lies_in_few(output(task)));
+            const auto in_few = [&](const BoundRegion& region) {
+                return region.level == Level::ddr && lies_in_few(region, runs(footprint_of(region, 0)));
+            };
+            return task.moves() && (in_few(input(task, 0)) || in_few(output(task)));
         };
-        if (std::any_of(program.tasks.begin(), program.tasks.end(), camps))
+        if (target.ddr_channels > 1 && std::any_of(program.tasks.begin(), program.tasks.end(), camps))
             resources_ += static_cast<size_t>(target.ddr_channels);
     }
 
@@ -167,35 +170,36 @@ class Times {
 
     int64_t channel_period() const { return target_.ddr_channels * target_.ddr_interleave; }
 
-    /// Where a region begins, if that is in the same channel in the first two iterations of loops.
-    std::optional<int64_t> beginning(const BoundRegion& region) const {
-        std::optional<int64_t> first;
-        for (const int64_t iteration : {0, 1}) {
+    /// Where a region begins in the first two iterations of loops.
+    static std::array<int64_t, 2> beginnings(const BoundRegion& region) {
+        std::array<int64_t, 2> result{};
+        for (size_t i = 0; i < result.size(); ++i) {
             LoopValues loops;
-            for (size_t depth = 0; depth < loops.inline_values.size(); ++depth) loops.push(iteration);
-            const int64_t at = region.address.eval(loops);
-            if (first && (at - *first) % channel_period() != 0) return std::nullopt;
-            first = at;
+            for (size_t depth = 0; depth < loops.inline_values.size(); ++depth)
+                loops.push(static_cast<int64_t>(i));
+            result[i] = region.address.eval(loops);
         }
-        return first;
+        return result;
     }
-    bool lies_in_few(const BoundRegion& region) const {
-        return region.level == Level::ddr && target_.channel_share(runs(footprint_of(region, 0))) < 1 &&
-               beginning(region);
+    /// Rows in few of DRAM's channels, which stay the same ones while loops go on.
+    bool lies_in_few(const BoundRegion& region, const compiler::Runs& of) const {
+        if (target_.channel_share(of) >= 1) return false;
+        const auto [first, second] = beginnings(region);
+        return (second - first) % channel_period() == 0;
     }
-
     /// Of each channel what lies in it: others that lie in the same ones wait, however idle the rest is.
     void add_channels(const BoundRegion& region, const compiler::Runs& of, double pins, Flow& flow) const {
         const auto channels = static_cast<size_t>(target_.ddr_channels);
         if (resources_ == first_channel_) return;
         std::vector<double> lies(channels, 1);
-        if (lies_in_few(region)) {
+        if (lies_in_few(region, of)) {
             lies.assign(channels, 0);
+            const int64_t begin = beginnings(region)[0];
             const int64_t apart = std::gcd(of.stride, channel_period());
             const auto blocks = static_cast<int64_t>(std::ceil(of.bytes / double(target_.ddr_interleave)));
             for (int64_t start = 0; start < channel_period(); start += apart) {
                 for (int64_t block = 0; block < blocks; ++block) {
-                    const int64_t at = (*beginning(region) + start) / target_.ddr_interleave + block;
+                    const int64_t at = (begin + start) / target_.ddr_interleave + block;
                     lies[static_cast<size_t>(at) % channels] += 1;
                 }
             }
@@ -237,13 +241,11 @@ class Times {
         const int64_t cut = target_.cut_bytes;
         bool alike = cut > 0 && (source.count == 1) == (destination.count == 1) &&
                      (source.stride - destination.stride) % cut == 0;
-        for (const int64_t iteration : {0, 1}) {
-            LoopValues loops;
-            for (size_t depth = 0; depth < loops.inline_values.size(); ++depth) loops.push(iteration);
-            const int64_t a = from.address.eval(loops), b = to.address.eval(loops);
-            source.apart = std::gcd(source.apart, a);
-            destination.apart = std::gcd(destination.apart, b);
-            alike = alike && (a - b) % cut == 0;
+        const std::array<int64_t, 2> a = beginnings(from), b = beginnings(to);
+        for (size_t i = 0; i < a.size(); ++i) {
+            source.apart = std::gcd(source.apart, a[i]);
+            destination.apart = std::gcd(destination.apart, b[i]);
+            alike = alike && (a[i] - b[i]) % cut == 0;
         }
         source.alike = destination.alike = alike;
     }

@@ -145,8 +145,9 @@ class Views {
             }
             at += shape[axis];
         }
+        if (!updated) return std::nullopt;
         for (const Node& node : graph_.nodes) {
-            const bool reads = updated && std::count(node.inputs.begin(), node.inputs.end(), *updated) > 0;
+            const bool reads = std::count(node.inputs.begin(), node.inputs.end(), *updated) > 0;
             if (reads && parts.count(node.outputs[0]) == 0) return std::nullopt;
         }
         return updated;

@@ -130,14 +130,10 @@ class Divisions {
                 0};
     }
 
-    /// Whether it is the best so far. `as_cut`: it must be the better one with the strips of the best so far, too.
+    /// Whether it is the best so far. `as_cut`: not if it is slow with the strips of the best so far.
     bool consider(const Part& part, bool as_cut = false) {
         try {
-            if (as_cut) {
-                Division trial = uncut(part);
-                if (is_hopeless(trial) || (part.engines == all_.engines && cycles_of(trial) >= cycles_))
-                    return false;
-            }
+            if (as_cut && is_slow(uncut(part))) return false;
             Division smaller = of(part);
             const double cycles = cycles_of(smaller);
             if (cycles >= cycles_) return false;
@@ -150,16 +146,20 @@ class Divisions {
         }
     }
 
-    /// By closed forms, with the strips of the best so far: a program and its schedule take longer than both plans.
-    bool is_hopeless(const Division& trial) {
+    /// By closed forms, which take less time than a program and its schedule; of all engines, whose strips may stay, by these
+    /// as well.
+    bool is_slow(Division trial) {
         constexpr double slack = 1.1;
         const auto predicted = [](const compiler::Plan& plan) {
             double cycles = 0;
             for (const compiler::PlannedOp& op : plan.ops) cycles += op.tiling.cycles;
             return cycles;
         };
-        const double best = predicted(program_of(*best_).plan);
-        return predicted(compiler::plan(trial.cut.graph, trial.target, trial.guide)) > slack * best;
+        compiler::Plan plan = compiler::plan(trial.cut.graph, trial.target, trial.guide);
+        if (predicted(plan) > slack * predicted(program_of(*best_).plan)) return true;
+        if (trial.target.engines.size() < all_.engines) return false;
+        trial.cut.lowered.emplace(compiler::lower(std::move(plan), trial.target));
+        return cycles_of(trial) >= cycles_;
     }
 
     static const compiler::Lowered& program_of(Division& of) {
