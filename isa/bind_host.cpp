@@ -149,7 +149,8 @@ void Binder::bind_tensors() {
                            spec.name, needed, spec.offset, home.name, home.size));
             continue;
         }
-        if (!bind_host_type(tensor, spec) || !bind_inferences(tensor, pos)) continue;
+        if (!bind_host_type(tensor, spec) || !bind_inferences(tensor, pos) || !bind_follows(tensor, spec))
+            continue;
         const bool has_data = tensor.data() > 0;
         if (has_data && program_.data(static_cast<int>(tensor.data()) - 1).buffer().empty()) {
             static const DataSection none;
@@ -180,6 +181,27 @@ bool Binder::bind_inferences(const proto::Tensor& tensor, const SourcePos& pos) 
                            "Fix: make its first dimension that, or take `inferences` out of the program.",
                            inferences, tensor.id(), max_inferences));
     return false;
+}
+
+/// An input that follows from the position. False: reported.
+bool Binder::bind_follows(const proto::Tensor& tensor, TensorSpec& spec) {
+    if (tensor.follows() == proto::Tensor::FREE) return true;
+    const auto& params = program_.param();
+    const auto position = std::find_if(params.begin(), params.end(),
+                                       [](const proto::Param& param) { return param.name() == "position"; });
+    const bool fits = tensor.role() == proto::Tensor::INPUT && position != params.end() &&
+                      std::abs(tensor.plus()) <= INT32_MAX && std::abs(position->max()) <= INT32_MAX;
+    if (!fits) {
+        error({module_.origin, 0, 0},
+              fmt::format(
+                  "tensor `{}` follows the position, but it is no input, or the program has no parameter "
+                  "`position` of 32 bits. Fix: take `follows` out of it.",
+                  tensor.id()));
+        return false;
+    }
+    spec.follows = tensor.follows();
+    spec.number = params_[static_cast<size_t>(position - params.begin())] + tensor.plus();
+    return true;
 }
 
 /// What the host's array becomes. False: reported.

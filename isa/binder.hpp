@@ -31,10 +31,11 @@ class Binder {
     Binder(const Module& module, const DeviceLimits& limits, Diagnostics& diagnostics);
 
     bool bind_values(const ParamBindings& params);  ///< parameters, constants
-    bool bind_buffers();                            ///< sizes, addresses, capacities
-    bool bind_regions();                            ///< types, strides, quantisation, constant bounds
-    bool bind_statements();                         ///< loops, tasks with attributes and units, waits, ops
-    bool bind_host();                               ///< inputs, outputs, data images
+    bool bind_follows(const proto::Tensor& tensor, TensorSpec& spec);
+    bool bind_buffers();     ///< sizes, addresses, capacities
+    bool bind_regions();     ///< types, strides, quantisation, constant bounds
+    bool bind_statements();  ///< loops, tasks with attributes and units, waits, ops
+    bool bind_host();        ///< inputs, outputs, data images
 
     BoundProgram& result() { return result_; }
 

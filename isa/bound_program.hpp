@@ -208,6 +208,8 @@ struct TensorSpec {
     /// Of the host's array, which is converted at load and store; HOST_SAME: elem, nothing is converted.
     proto::HostElem host = proto::HOST_SAME;
     BoundQuant quant;  ///< by which the host's floats become integers, and back
+    proto::Tensor::Follows follows = proto::Tensor::FREE;  ///< of an input
+    int64_t number = 0;                                    ///< of one that follows: position + plus
     bool converts() const { return host != proto::HOST_SAME; }
 };
 

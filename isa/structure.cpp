@@ -428,7 +428,8 @@ class StructureCheck {
             const Field field{nullptr, "tensor", i};
             known(tensor, proto::ElemType_IsValid(tensor.elem()) &&
                               proto::Tensor::Role_IsValid(tensor.role()) &&
-                              proto::HostElem_IsValid(tensor.host_elem()));
+                              proto::HostElem_IsValid(tensor.host_elem()) &&
+                              proto::Tensor::Follows_IsValid(tensor.follows()));
             if (!tensors.insert(tensor.id()).second) fail(Field{&field, "id"}, "is used twice.");
             check_home(tensor.buffer(), tensor.offset(), field);
             if (tensor.stride_size() > 0 && tensor.stride_size() != tensor.shape_size()) {

@@ -243,6 +243,16 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
     }
 }
 
+/// Whether a parameter decides how often it runs: not at all may be what is meant.
+bool follows_parameter(const proto::Loop& loop) {
+    const auto asks = [](const proto::Expr& expr) {
+        return std::any_of(expr.token().begin(), expr.token().end(), [](const proto::ExprToken& token) {
+            return token.kind() == proto::ExprToken::PARAM;
+        });
+    };
+    return asks(loop.first()) || asks(loop.last());
+}
+
 void verify_bounds(const VerifyContext& context) {
     const KPUProgram& program = context.module.program;
     std::vector<bool> seen(context.program.regions.size(), false);
@@ -252,7 +262,8 @@ void verify_bounds(const VerifyContext& context) {
         if (statement.kind == BoundStatement::Kind::loop) {
             const BoundLoop& loop = context.program.loops[statement.index];
             if (loop.first.is_constant() && loop.last.is_constant() &&
-                loop.first.constant > loop.last.constant) {
+                loop.first.constant > loop.last.constant &&
+                !follows_parameter(program.statement(static_cast<int>(i)).loop())) {
                 context.warning(
                     context.module.pos_of_statement(i),
                     fmt::format(

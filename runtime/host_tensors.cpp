@@ -117,6 +117,22 @@ std::string unknown_input(const BoundProgram& program, std::string_view name) {
                        nearest_name(name, names), fmt::join(names, ", "));
 }
 
+/// The bytes of an input that follows from the position.
+std::string following(const TensorSpec& spec) {
+    std::string dense(zeros_of(spec).size(), '\0');
+    auto* to = reinterpret_cast<uint8_t*>(dense.data());
+    const int64_t last = spec.shape.empty() ? 1 : spec.shape.back();
+    for (int64_t i = 0; i < static_cast<int64_t>(element_count(spec)); ++i) {
+        const bool up_to = spec.follows == proto::Tensor::UP_TO;
+        const int64_t number = !up_to ? spec.number : i % last <= spec.number ? 1 : 0;
+        if (is_integer(spec.elem))
+            values::store_saturated(spec.elem, to, i, number);
+        else
+            values::store_float(spec.elem, to, i, static_cast<double>(number));
+    }
+    return dense;
+}
+
 /// The element type that all typed regions of a buffer have, or u8.
 ElemType type_of(const BoundProgram& program, uint32_t buffer) {
     ElemType type = ElemType::none;
@@ -169,13 +185,24 @@ std::vector<TensorSpec> stored_tensors(const BoundProgram& program) {
     return specs;
 }
 
-HostTensors::HostTensors(const BoundProgram& program) : program_(program), inputs_(program.inputs.size()) {}
+HostTensors::HostTensors(const BoundProgram& program) : program_(program), inputs_(program.inputs.size()) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+        if (program.inputs[i].follows == proto::Tensor::FREE) continue;
+        inputs_[i].dense = following(program.inputs[i]);
+        inputs_[i].set = true;
+    }
+}
 
 const TensorSpec& HostTensors::check(std::string_view name, const NpyArray& array,
                                      const std::string& origin) const {
     const auto found = std::find_if(program_.inputs.begin(), program_.inputs.end(),
                                     [&](const TensorSpec& spec) { return spec.name == name; });
     if (found == program_.inputs.end()) throw UserError(unknown_input(program_, name));
+    if (found->follows != proto::Tensor::FREE)
+        throw UserError(
+            fmt::format("{}: input `{}` follows from the parameter `position`. Fix: leave it out, and give "
+                        "--param position=N.",
+                        origin, name));
     if (found->converts()) {
         check_npy_dtype(array, host_dtype(*found), host_type_name(*found), origin);
     } else {

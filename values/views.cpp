@@ -260,6 +260,21 @@ void reshape(const Call& call) {
 void concat(const Call& call) { copy_parts(call.y(), call.inputs, true, call.attrs); }
 void split(const Call& call) { copy_parts(call.x(), call.outputs, false, call.attrs); }
 
+void choose(const Call& call) {
+    const Tensor &x = call.inputs[static_cast<size_t>(call.attrs.integer("index", 0))], &y = call.y();
+    std::memcpy(y.data, x.data, y.elements() * static_cast<size_t>(element_bytes(y.type)));
+}
+
+void insert_rows(const Call& call) {
+    const Tensor &x = call.x(), &rows = call.inputs[1], &y = call.y();
+    std::memcpy(y.data, x.data, y.elements() * static_cast<size_t>(element_bytes(y.type)));
+    const size_t axis = axis_of(x.shape, call.attrs);
+    const Slabs whole(y, axis), part(rows, axis);
+    const int64_t first = call.attrs.integer("start", 0) * whole.inner;
+    for (int64_t o = 0; o < whole.outer; ++o)
+        std::memcpy(y.data + o * whole.row + first, rows.data + o * part.row, static_cast<size_t>(part.row));
+}
+
 /// Nothing is copied of empty outputs, whose strides mean nothing.
 template <void (*copy)(const Call&)>
 void unless_empty(const Call& call) {
@@ -274,6 +289,8 @@ const std::vector<View>& view_table() {
         {"reshape", unless_empty<reshape>},
         {"slice", unless_empty<slice>},
         {"concat", unless_empty<concat>},
+        {"choose", unless_empty<choose>},
+        {"insert_rows", unless_empty<insert_rows>},
         {"split", unless_empty<split>},
         {"pad", unless_empty<pad>},
         {"gather", unless_empty<gather>},

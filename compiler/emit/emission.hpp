@@ -57,6 +57,9 @@ struct Emission {
           graph(*of.graph),
           target(its_target),
           program(graph.name),
+          position(of.graph->positions.any() ? program.param("position", of.graph->positions.count - 1, 0,
+                                                             of.graph->positions.count - 1)
+                                             : builder::Expr(0)),
           buffers(program, of, target),
           throttle(program, order, target.limits.max_active_tokens),
           shared(of),
@@ -74,6 +77,8 @@ struct Emission {
     const graph::Graph& graph;
     const Target& target;
     builder::Program program;
+    const builder::Expr position;  ///< the program's parameter, if it has one
+    bool in_form = false;          ///< what is written now is for one form of a value, and may not run
     const Buffers buffers;
     Order order;
     Throttle throttle;

@@ -1,6 +1,7 @@
 #include "compiler/emit/emit.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "compiler/emit/op_records.hpp"
@@ -24,17 +25,8 @@ void load_table(Emission& out, uint32_t op) {
     }
 }
 
-void add_tasks(Emission& out) {
-    load_table(out, out.program.op("__setup", "Setup"));
-    OpRecords records(out);
-    for (const PlannedOp& op : out.plan.ops) records.add(op);
-    std::vector<Stage> stages;
-    for (uint64_t inference = 0; inference < out.plan.inferences; ++inference) {
-        for (size_t number = 0; number < out.plan.ops.size(); ++number) {
-            for (Stage& stage : stages_of(out, number, inference)) stages.push_back(std::move(stage));
-        }
-    }
-    // constants of the next stage come while this one computes
+/// Constants of the next stage come while this one computes.
+void add_stages(const std::vector<Stage>& stages) {
     if (!stages.empty()) stages[0].prologue();
     for (size_t s = 0; s < stages.size(); ++s) {
         const bool more = s + 1 < stages.size(), alone = stages[s].alone || (more && stages[s + 1].alone);
@@ -42,6 +34,47 @@ void add_tasks(Emission& out) {
         stages[s].body();
         if (more && alone) stages[s + 1].prologue();
     }
+}
+
+/// 1 at positions of which the caches' last row is read by this form, else 0.
+builder::Expr is_wanted(const Emission& out, uint32_t form) {
+    using builder::Expr;
+    const graph::Positions& of = out.graph.positions;
+    const Expr wanted = (out.position + Expr(of.rows - 1)) / Expr(of.step);
+    const int64_t number = form, many = of.count + of.rows;  // more than there are forms
+    return (wanted + Expr(many - number)) / Expr(many) * ((Expr(many + number) - wanted) / Expr(many));
+}
+
+/// A loop of one iteration, or of none.
+void add_form(Emission& out, uint32_t form, const std::vector<Stage>& stages) {
+    out.order.begin_form();
+    out.throttle.begin_form();
+    out.in_form = true;
+    out.program.loop("form", 0, is_wanted(out, form) - builder::Expr(1), 1,
+                     [&](const builder::Expr&) { add_stages(stages); });
+    out.in_form = false;
+    out.throttle.end_form(out.order.end_form());
+}
+
+void add_tasks(Emission& out) {
+    load_table(out, out.program.op("__setup", "Setup"));
+    OpRecords records(out);
+    for (const PlannedOp& op : out.plan.ops) records.add(op);
+    std::vector<Stage> stages;
+    std::optional<uint32_t> form;
+    const auto write = [&](std::optional<uint32_t> next) {
+        if (form == next) return;
+        form ? add_form(out, *form, stages) : add_stages(stages);
+        stages.clear();
+        form = next;
+    };
+    for (uint64_t inference = 0; inference < out.plan.inferences; ++inference) {
+        for (size_t number = 0; number < out.plan.ops.size(); ++number) {
+            write(out.plan.ops[number].form);
+            for (Stage& stage : stages_of(out, number, inference)) stages.push_back(std::move(stage));
+        }
+    }
+    form ? add_form(out, *form, stages) : add_stages(stages);
 }
 
 /// Of L1 and L2, at most at a time.

@@ -82,7 +82,27 @@ void Order::add_free(const Task& task, const std::vector<Span>& writes) {
     for (const Span& span : writes) touch(task, span, true);
 }
 
+void Order::begin_form() {
+    form_begin_ = static_cast<uint32_t>(complete_.size());
+    waited_before_ = waited_;
+    covers_.clear();
+}
+
+std::vector<Task> Order::end_form() {
+    std::vector<Task> last = last_of(std::move(inside_));
+    inside_.clear();
+    for (uint32_t task = *form_begin_; task < complete_.size(); ++task) {
+        complete_[task] = {};
+        if (task < NumberSet::end) complete_[task].insert(task);
+    }
+    waited_ = std::move(waited_before_);
+    form_begin_.reset();
+    covers_.clear();
+    return last;
+}
+
 void Order::start(const Task& task, NumberSet complete) {
+    if (form_begin_) inside_.push_back(task);
     number_.resize(task.statement() + 1);
     const auto number = static_cast<uint32_t>(complete_.size());
     number_[task.statement()] = number;
@@ -117,6 +137,7 @@ void Order::touch(const Task& task, const Span& span, bool write) {
 /// Each byte of the box around the tiles was written by a task that has waited for all who touched it before the first of them.
 /// So whoever meets one of those meets a tile, and waits for its task.
 void Order::cover(const Task& task, const Span& span, std::vector<Access>& known) {
+    if (form_begin_) return;
     constexpr size_t most = 8;  // tensors at once
     auto found = std::find_if(covers_.begin(), covers_.end(), [&](const Cover& of) {
         return of.buffer == span.buffer && of.frame == span.frame;
@@ -176,7 +197,7 @@ bool Order::same_place(const Access& access, const Span& span) const {
 /// Whoever writes has waited for all that it covers, so whoever waits for it waits for them too.
 void Order::forget_covered(const Span& span, std::vector<Access>& known) {
     const auto forgotten = [&](Access& access) {
-        if (!meets(access, span)) return false;
+        if (is_before_form(access) || !meets(access, span)) return false;
         if (access.box < 0) {
             if (!span.dense) return false;
             if (access.lo < span.lo && span.hi < access.hi) return false;  // both ends are left

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -39,6 +40,10 @@ class Order {
                                    const std::vector<Span>& writes, std::vector<builder::Task> others = {});
     /// Adds a task that waits for nobody.
     void add_free(const builder::Task& task, const std::vector<Span>& writes);
+    /// From here on tasks may not run at all: whoever comes behind them waits for what was before, too.
+    void begin_form();
+    /// Result: the few of the tasks since then that are complete only when all of them are.
+    std::vector<builder::Task> end_form();
     /// The program's thread waits for them: all tasks behind do.
     void add_wait(const std::vector<builder::Task>& tasks);
     /// The few of `tasks` that are complete only when all of them are, in the order of the text.
@@ -84,6 +89,13 @@ class Order {
     /// all of its instances.
     std::vector<NumberSet> complete_;
     NumberSet waited_;  ///< by the thread
+    // of a form
+    std::vector<builder::Task> inside_;
+    std::optional<uint32_t> form_begin_;  ///< the first of its tasks
+    NumberSet waited_before_;
+    bool is_before_form(const Access& access) const {
+        return form_begin_ && number(access.task) < *form_begin_;
+    }
 };
 
 }  // namespace kpu::compiler

@@ -52,6 +52,8 @@ class Tensors {
         proto::Tensor& tensor = out_.program.tensor(port.name, role, value.elem, shape, buffer,
                                                     view.offset * bit_width(value.elem) / 8);
         for (const int64_t stride : strides) tensor.add_stride(stride);
+        tensor.set_follows(static_cast<proto::Tensor::Follows>(port.follows));  // the numbers are the same
+        tensor.set_plus(port.plus);
         if (value.quant) *tensor.mutable_quant() = quant_message(value.quant);
         if (value.quant && value.quant.kind != proto::Quant::PER_TENSOR && !port.perm.empty())
             tensor.mutable_quant()->set_axis(std::find(port.perm.begin(), port.perm.end(), value.quant.axis) -

@@ -6,6 +6,7 @@ namespace kpu::compiler {
 
 void Throttle::reserve(size_t tasks) {
     if (entries_ == 0) return;
+    reserved_ += tasks;
     size_t waited = 0;
     for (size_t i = 0; i < open_.size(); ++i) {
         open_[i].ahead += tasks;
@@ -24,6 +25,17 @@ void Throttle::reserve(size_t tasks) {
 
 void Throttle::after_loop(std::vector<builder::Task> tasks, size_t entries) {
     open_.push_back({std::move(tasks), entries, 0});
+}
+
+void Throttle::begin_form() {
+    before_form_ = open_;
+    reserved_ = 0;
+}
+
+void Throttle::end_form(std::vector<builder::Task> tasks) {
+    open_ = std::move(before_form_);
+    for (Loop& loop : open_) loop.ahead += reserved_;
+    after_loop(std::move(tasks), std::min(reserved_, entries_));
 }
 
 }  // namespace kpu::compiler

@@ -20,6 +20,11 @@ class Throttle {
     /// A loop with these tasks, the last iterations of which take so many entries of one table.
     void after_loop(std::vector<builder::Task> tasks, size_t entries);
 
+    /// What is reserved from here on is of a thread of its own, which may not run.
+    void begin_form();
+    /// `tasks`: the last of them.
+    void end_form(std::vector<builder::Task> tasks);
+
   private:
     struct Loop {
         std::vector<builder::Task> tasks;
@@ -30,6 +35,8 @@ class Throttle {
     Order& order_;
     size_t entries_;
     std::vector<Loop> open_;  ///< that nobody waited for, oldest first
+    std::vector<Loop> before_form_;
+    size_t reserved_ = 0;  ///< since begin_form()
 };
 
 }  // namespace kpu::compiler

@@ -171,8 +171,9 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     const Storage& storage = out_.plan.memory.storages[view.storage];
     const builder::Buffer buffer = out_.buffers.of(view.storage, storage);
     const int64_t width = bit_width(of.elem) / 8;
-    const Expr start = bytes(offset(operand, view.strides, tile.first, t) + Expr(view.offset), of.elem) +
-                       Expr(base_of(storage));
+    Expr start = bytes(offset(operand, view.strides, tile.first, t) + Expr(view.offset), of.elem) +
+                 Expr(base_of(storage));
+    if (view.per_position != 0) start = start + out_.position * Expr(view.per_position * width);
     const builder::TensorType type_of = type(operand, tile.shape, false).strides(exprs(view.strides));
     std::vector<int64_t> origin{view.storage, base_of(storage), view.offset};
     const Dims whole = shape_of(of);
@@ -193,6 +194,10 @@ Tile Tiles::at_home(size_t operand, const Expr& t) const {
     for (size_t d = 0; d < tile.first.rank; ++d) whole_box = whole_box && tile.step[d] <= tile.shape[d];
     span.dense = span.dense && whole_box;
     if (whole_box) span.bytes = elements * width;
+    if (view.per_position != 0) {  // wherever the rows go
+        const auto lo = base_of(storage);
+        span = {buffer.index, lo, lo + static_cast<int64_t>(storage.bytes), false, 0, {}, {}};
+    }
     return {out_.program.region("", buffer, start, type_of), span};
 }
 
@@ -232,7 +237,7 @@ std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) c
     const Block block{op_.operands[operand].value, tile.first, tile.shape, value(operand).elem};
     std::optional<int64_t> at = out_.shared.find(block);
     const bool fresh = !at;
-    if (fresh && !again) at = out_.shared.add(block);
+    if (fresh && !again && !out_.in_form) at = out_.shared.add(block);
     if (!at) return std::nullopt;
     const auto size =
         static_cast<int64_t>(packed_bytes(block.elem, static_cast<uint64_t>(tile.shape.product())));

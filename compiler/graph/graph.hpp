@@ -95,6 +95,22 @@ enum class HostType : uint8_t {
     float64,  ///< rounded to f32, values checked to be in its range; outputs widened
 };
 
+/// An input that follows from the program's position: nobody gives it.
+enum class Follows : uint8_t {
+    none,
+    position,  ///< all its elements are position + plus
+    up_to,     ///< 1 where the index along the last dimension is at most position + plus, else 0
+};
+
+/// Of a model that is compiled for many positions: how many rows its caches have before a step. The program has it as
+/// its parameter `position`; where nodes name an index of it (`choose`, `insert_rows`), that is the index at the last one.
+struct Positions {
+    int64_t count = 0;  ///< positions 0 to count - 1; 0: the model is compiled for one
+    int64_t step = 1;   ///< rows of the caches between two forms of what reads them
+    int64_t rows = 1;   ///< that a step adds
+    bool any() const { return count > 0; }
+};
+
 /// An input or output of the model, as the host sees it: its order of dimensions and its type are the
 /// model's, whatever the device has. Converted at load and store, outside the cycles.
 struct Port {
@@ -104,6 +120,8 @@ struct Port {
     HostType host = HostType::same;
     /// Dimension of the value for each dimension of the host's array: {0, 3, 1, 2} shows an NHWC value as NCHW.
     std::vector<int> perm;  ///< empty: the same order
+    Follows follows = Follows::none;
+    int64_t plus = 0;  ///< of what follows
 };
 
 /// What add_node() needs to know beside opcode and operands.
@@ -119,6 +137,7 @@ struct Graph {
     std::vector<Value> values;
     std::vector<Node> nodes;  ///< in an order in which they can be executed
     std::vector<Port> inputs, outputs;
+    Positions positions;
     /// Constants that a front end made up, as the model lacks them, by name with the reason: there is time, but no data.
     std::map<std::string, std::string> absent;
 

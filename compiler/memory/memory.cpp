@@ -69,6 +69,8 @@ class Views {
         for (const graph::Port& port : graph.outputs) outputs_.insert(port.value);
         for (const Node& node : graph.nodes) {
             if (is(node, "concat")) find_sinks(node);
+            if (is(node, "choose")) find_forms(node);
+            if (is(node, "insert_rows")) find_rows(node);
         }
     }
 
@@ -93,13 +95,14 @@ class Views {
         size_t input = 0;
         int64_t offset = 0;  ///< elements of the result's row-major shape along its axis
         size_t axis = 0;
+        int64_t per_position = 0;  ///< the same, further for each position
     };
 
     bool made(ValueId value) const {
         const int32_t producer = producers_[value];
         if (producer < 0 || is_fixed(value)) return false;
         const Node& node = graph_.nodes[static_cast<size_t>(producer)];
-        return is(node, "concat") || !renames(graph_, node);
+        return joins(node) || !renames(graph_, node);
     }
 
     /// What a reshape shows, if it can be made in the place that is meant for the result.
@@ -173,10 +176,36 @@ class Views {
         }
     }
 
+    /// All forms of a value stand where it does: one of them is computed.
+    void find_forms(const Node& choose) {
+        for (size_t i = 0; i < choose.inputs.size(); ++i) {
+            const ValueId value = choose.inputs[i];
+            const std::optional<ValueId> x = behind(value);
+            if (!x && !(made(value) && shown_.count(value) == 0)) continue;
+            if (!sinks_.emplace(value, Sink{choose.outputs[0], i, 0, 0, 0}).second) continue;
+            if (x) shown_.emplace(*x, value);
+        }
+    }
+
+    /// A cache that the host gives and takes back; its new rows go to the place that the position says.
+    void find_rows(const Node& insert) {
+        const ValueId cache = insert.inputs[0], rows = insert.inputs[1], whole = insert.outputs[0];
+        const size_t axis = axis_of(shape_of(graph_.value(whole)), insert.attrs);
+        const bool of_host =
+            inputs_.count(cache) > 0 && outputs_.count(cache) == 0 && outputs_.count(whole) > 0;
+        const auto reads = [&](const Node& node) {
+            return &node != &insert && std::count(node.inputs.begin(), node.inputs.end(), cache) > 0;
+        };
+        if (of_host && std::none_of(graph_.nodes.begin(), graph_.nodes.end(), reads))
+            sinks_[cache] = {whole, 0, 0, axis, 0};
+        if (made(rows) && shown_.count(rows) == 0) sinks_.emplace(rows, Sink{whole, 1, 0, axis, 1});
+    }
+
     View make(ValueId value) {
         if (const auto sink = sinks_.find(value); sink != sinks_.end()) {
             View result = view(sink->second.into);
             result.offset += sink->second.offset * result.strides[sink->second.axis];
+            result.per_position += sink->second.per_position * result.strides[sink->second.axis];
             return result;
         }
         if (const auto shown = shown_.find(value); shown != shown_.end()) {
@@ -188,7 +217,7 @@ class Views {
         const int32_t producer = producers_[value];
         if (producer >= 0) {
             const Node& node = graph_.nodes[static_cast<size_t>(producer)];
-            if (renames(graph_, node) && !is(node, "concat")) return renamed(node, value);
+            if (renames(graph_, node) && !joins(node)) return renamed(node, value);
         }
         return stored(value);
     }
@@ -243,7 +272,7 @@ class Views {
         if (users_.empty()) users_ = graph::users(graph_);
         for (const NodeId user : users_[id]) {
             const Node& node = graph_.nodes[user];
-            if (!renames(graph_, node) || is(node, "concat")) continue;
+            if (!renames(graph_, node) || joins(node)) continue;
             const Dims x = shape_of(graph_.value(id));
             for (const ValueId y : node.outputs) {
                 if (is_fixed(y)) return false;
@@ -468,7 +497,7 @@ void insert_copies(Graph& graph) {
     for (Node& node : nodes) {
         for (size_t i = 0; i < node.inputs.size(); ++i) {
             const ValueId value = node.inputs[i];
-            bool copy = is(node, "concat") && !views.sunk(node, i);
+            bool copy = joins(node) && !views.sunk(node, i);
             if (is(node, "reshape") && !graph.value(value).constant() && value < whole.values.size())
                 copy = !reshaped(shape_of(graph.value(value)), views.view(value).strides,
                                  shape_of(graph.value(node.outputs[0])));

@@ -32,8 +32,9 @@ inline uint64_t host_bytes(const Storage& storage, uint64_t inferences) {
 /// A value as a window of its storage.
 struct View {
     uint32_t storage = 0;
-    int64_t offset = 0;  ///< elements
-    Dims strides;        ///< elements; of shape_of(value)
+    int64_t offset = 0;        ///< elements
+    Dims strides;              ///< elements; of shape_of(value)
+    int64_t per_position = 0;  ///< elements further for each position of the program
 };
 
 /// A constant that several groups read, from the first of them to the last.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
@@ -101,6 +102,30 @@ bool fits(const Sizes& shape, const Sizes& wanted) {
 }
 
 }  // namespace
+
+std::optional<int64_t> decimal(std::string_view text) {
+    int32_t number = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool all = failed == std::errc() && end == text.data() + text.size() && number >= 0;
+    return all ? std::optional<int64_t>(number) : std::nullopt;
+}
+
+std::optional<std::pair<graph::Follows, int64_t>> following(const std::string& value) {
+    constexpr std::string_view begin = "upto(", name = "position";
+    std::string_view rest = value;
+    const bool up_to = rest.substr(0, begin.size()) == begin && rest.back() == ')';
+    if (up_to) rest = rest.substr(begin.size(), rest.size() - begin.size() - 1);
+    if (rest.substr(0, name.size()) != name) return std::nullopt;
+    rest.remove_prefix(name.size());
+    int64_t plus = 0;
+    if (!rest.empty()) {
+        if (rest[0] != '+' && rest[0] != '-') return std::nullopt;
+        const std::optional<int64_t> number = decimal(rest.substr(1));
+        if (!number) return std::nullopt;
+        plus = rest[0] == '-' ? -*number : *number;
+    }
+    return std::pair(up_to ? graph::Follows::up_to : graph::Follows::position, plus);
+}
 
 Operand bound_operand(const ValueInfo& input, const std::optional<Sizes>& shape, const std::string& value) {
     const bool wide = input.type == Type::f64 || input.type == Type::u64;

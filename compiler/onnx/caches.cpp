@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "compiler/onnx/indexing.hpp"
 #include "compiler/onnx/operators.hpp"
@@ -102,6 +104,60 @@ ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const St
                                      axis, starts.known[static_cast<size_t>(b)], circular));
     }
     return call.concat(batches, 0);
+}
+
+namespace {
+
+/// What a computed value depends on: inputs that follow from the position, and nothing else.
+bool follows_position(const graph::Graph& graph, ValueId value) {
+    std::map<ValueId, bool> inputs;
+    for (const graph::Port& port : graph.inputs) inputs[port.value] = port.follows != graph::Follows::none;
+    std::map<ValueId, const graph::Node*> makers;
+    for (const graph::Node& node : graph.nodes) {
+        for (const ValueId id : node.outputs) makers[id] = &node;
+    }
+    bool follows = false;
+    std::set<ValueId> seen{value};
+    for (std::vector<ValueId> open{value}; !open.empty();) {
+        const ValueId id = open.back();
+        open.pop_back();
+        if (const auto input = inputs.find(id); input != inputs.end()) {
+            if (!input->second) return false;
+            follows = true;
+        }
+        if (makers.count(id) == 0) continue;
+        for (const ValueId from : makers[id]->inputs) {
+            if (seen.insert(from).second) open.push_back(from);
+        }
+    }
+    return follows;
+}
+
+}  // namespace
+
+ValueId written_at_position(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts) {
+    graph::Positions& positions = call.graph.positions;
+    const int64_t rows = call.sizes(update)[axis], room = call.sizes(cache)[axis];
+    if (!follows_position(call.graph, starts))
+        Call::refuse(
+            "--positions: where its new rows go does not follow from the position (--bind INPUT=position, "
+            "--bind INPUT=upto(position) say which inputs do)");
+    if (positions.count - 1 + rows > room)
+        Call::refuse(fmt::format("--positions: a cache of {} rows has {} positions for {} new rows", room,
+                                 room - rows + 1, rows));
+    positions.rows = rows;
+    return call.emit(
+        "insert_rows", {cache, update},
+        {graph::integer("axis", static_cast<int64_t>(axis)), graph::integer("start", positions.count - 1)});
+}
+
+Sizes keys_of_forms(const Call& call, int64_t rows) {
+    const graph::Positions& positions = call.graph.positions;
+    const int64_t most = positions.count - 1 + positions.rows;
+    Sizes keys;
+    for (int64_t all = positions.step; all - positions.step < most; all += positions.step)
+        keys.push_back(std::min(all, rows));
+    return keys;
 }
 
 namespace {

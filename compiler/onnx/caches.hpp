@@ -17,6 +17,12 @@ struct Starts {
 /// Of an operand with one number for each of `batch` batches, or one for all of them; `plus` is added.
 Starts starts_of(Call& call, size_t operand, int64_t batch, int64_t plus = 0);
 
+/// Of a model for many positions: new rows that begin at the position. Refuses starts that do not follow from it, and
+/// caches that do not hold all positions.
+ValueId written_at_position(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts);
+/// How many keys each form of what reads such a cache of so many rows reads.
+Sizes keys_of_forms(const Call& call, int64_t rows);
+
 /// `cache` with the rows of `update` along `axis` from the starts on; its first dimension is the batch. What leaves a
 /// circular cache at its end goes on at its beginning.
 ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const Starts& starts,

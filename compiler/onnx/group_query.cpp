@@ -174,6 +174,8 @@ ValueId present(Call& call, const Cache& cache, size_t past, ValueId update) {
     const auto start = cache.starts.same();
     if (start && *start == cache.past) return call.concat({before, update}, 2);
     before = call.pad(before, {0, 0, 0, 0, 0, 0, cache.present - cache.past, 0}, 0);
+    if (cache.starts.computed && call.graph.positions.any())
+        return written_at_position(call, before, update, 2, *cache.starts.computed);
     return written(call, before, update, 2, cache.starts);
 }
 
@@ -297,10 +299,38 @@ ValueId weights_of(Call& call, ValueId scores, const Rows& r) {
     return call.slice(all, 3, 0, keys);
 }
 
+double scale_of(const Call& call, const Rows& r) {
+    const double told = call.real("scale", 0);
+    return told != 0 ? told : 1 / std::sqrt(static_cast<double>(r.size));
+}
+
+/// Keys and values [batch, groups, rows, size], of which the first `count` are read.
+struct Keys {
+    ValueId k, v;
+    int64_t count;
+};
+
+ValueId attended(Call& call, const Rows& r, ValueId q, Keys of, const Starts& starts) {
+    if (of.count < call.sizes(of.k)[2]) {
+        of.k = call.slice(of.k, 2, 0, of.count);
+        of.v = call.slice(of.v, 2, 0, of.count);
+    }
+    const ElemType elem = call.elem(q);
+    const ValueId across = call.transpose(shared_heads(call, of.k, r.heads), {0, 1, 3, 2});
+    ValueId scores = matmul(call, q, across);
+    if (const double cap = call.real("softcap", 0); cap > 0)
+        scores = call.binary("mul", call.unary("tanh", call.binary("div", scores, cap)), cap);
+    if (call.has(attention_bias)) scores = call.binary("add", scores, fitted_bias(call, of.count));
+    const Sight sight{call.integer("causal", 1) != 0, call.integer("local_window_size", -1)};
+    if (!sight.causal && sight.window >= 0) Call::refuse("local_window_size needs causal");
+    if (const auto bias = bias_of_positions(call, r, starts, of.count, sight, elem))
+        scores = call.binary("add", scores, *bias);
+    return join_heads(call, matmul(call, weights_of(call, scores, r), shared_heads(call, of.v, r.heads)));
+}
+
 void group_query(Call& call) {
     check_options(call);
     Rows r = rows_of(call);
-    const ElemType elem = call.elem(r.q);
     const Cache cache = cache_of(call, r);
     r.q = normed(call, r.q, q_norm_weight, "q_norm_epsilon");
     r.k = normed(call, r.k, k_norm_weight, "k_norm_epsilon");
@@ -311,28 +341,20 @@ void group_query(Call& call) {
             v = present(call, cache, past_value, call.transpose(r.v, heads_first));
     if (call.wants(1)) call.result(1, k, call.type(query));
     if (call.wants(2)) call.result(2, v, call.type(query));
+    const ValueId scaled = call.binary("mul", q, scale_of(call, r));
+    if (cache.starts.computed && call.graph.positions.any() && cache.past > 0) {
+        std::vector<ValueId> forms;
+        for (const int64_t keys : keys_of_forms(call, cache.present))
+            forms.push_back(attended(call, r, scaled, {k, v, keys}, cache.starts));
+        return call.result(
+            call.emit("choose", forms, {integer("index", static_cast<int64_t>(forms.size()) - 1)}));
+    }
     int64_t keys = cache.present;
     if (!cache.starts.computed) {
         const Sizes& starts = cache.starts.known;
         keys = *std::max_element(starts.begin(), starts.end()) + r.rows;
     }
-    if (keys < cache.present) {
-        k = call.slice(k, 2, 0, keys);
-        v = call.slice(v, 2, 0, keys);
-    }
-    const double told = call.real("scale", 0);
-    const double scale = told != 0 ? told : 1 / std::sqrt(static_cast<double>(r.size));
-    const ValueId across = call.transpose(shared_heads(call, k, r.heads), {0, 1, 3, 2});
-    ValueId scores = matmul(call, call.binary("mul", q, scale), across);
-    if (const double cap = call.real("softcap", 0); cap > 0)
-        scores = call.binary("mul", call.unary("tanh", call.binary("div", scores, cap)), cap);
-    if (call.has(attention_bias)) scores = call.binary("add", scores, fitted_bias(call, keys));
-    const Sight sight{call.integer("causal", 1) != 0, call.integer("local_window_size", -1)};
-    if (!sight.causal && sight.window >= 0) Call::refuse("local_window_size needs causal");
-    if (const auto bias = bias_of_positions(call, r, cache.starts, keys, sight, elem))
-        scores = call.binary("add", scores, *bias);
-    const ValueId y = matmul(call, weights_of(call, scores, r), shared_heads(call, v, r.heads));
-    call.result(join_heads(call, y));
+    call.result(attended(call, r, scaled, {k, v, keys}, cache.starts));
 }
 
 }  // namespace

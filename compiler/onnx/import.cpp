@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <tuple>
 
 #include "compiler/onnx/binding.hpp"
 #include "compiler/onnx/importer.hpp"
@@ -252,8 +253,12 @@ std::string Importer::list_of_inputs() const {
 void Importer::add_input(Scope& scope, const ValueInfo& info) {
     if (!info.tensor)
         refuse("input `{}` is no tensor. Fix: export the model with tensors as inputs.", info.name);
-    if (const auto given = options_.bound.find(info.name); given != options_.bound.end())
-        return bind_input(scope, info, given->second);
+    const auto given = options_.bound.find(info.name);
+    const auto follows = given != options_.bound.end() ? following(given->second) : std::nullopt;
+    if (follows && !options_.positions.any())
+        refuse("--bind {}={}: there are no positions. Fix: say how many there are: --positions N.", info.name,
+               given->second);
+    if (given != options_.bound.end() && !follows) return bind_input(scope, info, given->second);
     const ElemType elem = elem_of(info.type);
     if (elem == ElemType::none) {
         refuse("input `{}` has type {}, which is not taken. Fix: export it as float32 or an integer type.",
@@ -278,6 +283,7 @@ void Importer::add_input(Scope& scope, const ValueInfo& info) {
     operand.sole = reads_[info.name] == 1;
     operand.value = graph_.add_input(info.name, elem, graph::dims(operand.shape));
     graph_.inputs.back().host = host_of(info.type);
+    if (follows) std::tie(graph_.inputs.back().follows, graph_.inputs.back().plus) = *follows;
     if (elements == 0) {  // all of its content is known
         operand.value.reset();
         operand.known = std::make_shared<const Known>(Known{info.type, operand.shape, {}, {}});
@@ -366,6 +372,33 @@ void Importer::warn_of_nan() {
 
 // ---- entry points
 
+namespace {
+
+/// N or N:STEP.
+graph::Positions positions_of(const std::string& text) {
+    if (text.empty()) return {};
+    const size_t colon = text.find(':');
+    const std::optional<int64_t> count = decimal(std::string_view(text).substr(0, colon));
+    constexpr int64_t most_forms = 256;
+    graph::Positions result;
+    if (count) {
+        result.count = *count;
+        constexpr int64_t forms = 16,
+                          quantum = 16;  // each of so many forms takes a few percent more than the last
+        result.step = (*count / forms / quantum + 1) * quantum;
+    }
+    if (colon != std::string::npos)
+        result.step = decimal(std::string_view(text).substr(colon + 1)).value_or(0);
+    if (result.count < 1 || result.step < 1 || result.count / result.step >= most_forms)
+        throw UserError(fmt::format(
+            "--positions {}: that is not how many positions there are, and how many rows are between two "
+            "forms. Fix: use N or N:STEP, of 1 or more, with at most {} forms.",
+            text, most_forms));
+    return result;
+}
+
+}  // namespace
+
 ImportOptions import_options(const OptionValues& given) {
     ImportOptions options;
     for (const auto& [name, size] : given.sizes("dim")) {
@@ -378,6 +411,7 @@ ImportOptions import_options(const OptionValues& given) {
         if (!options.bound.emplace(name, value).second)
             throw UserError(fmt::format("--bind gives `{}` two values. Fix: leave one of them out.", name));
     }
+    options.positions = positions_of(given.text("positions"));
     if (!given.given("batch")) return options;
     options.batch = given.integer("batch");
     if (options.batch < 1)

@@ -18,13 +18,15 @@ struct ImportOptions {
     std::map<std::string, int64_t> dims;
     /// Values of inputs by their name, as binding.hpp reads them: these are constants.
     std::map<std::string, std::string> bound;
+    /// Positions that one program is for; none: the inputs say where it stands.
+    graph::Positions positions;
     /// Size of the dynamic first dimension of each input, where `dims` has none for it; 0: as `dims` says.
     int64_t batch = 0;
     /// External data that is in memory, by its location; other locations are files.
     std::map<std::string, graph::Data> files;
 };
 
-/// Of the rows `dim`, `bind` and `batch`. Throws UserError on what contradicts itself.
+/// Of the rows `dim`, `bind`, `positions` and `batch`. Throws UserError on what contradicts itself.
 ImportOptions import_options(const OptionValues& given);
 
 using compiler::NodeSupport;

@@ -124,6 +124,7 @@ void Importer::run() {
         refuse("the graph is empty: it has no nodes. Fix: export the model again.");
     if (model_.graph.outputs.empty()) refuse("the graph has no outputs. Fix: export the model again.");
     graph_.name = model_.graph.name;
+    graph_.positions = options_.positions;
     for (const ValueInfo& info : model_.graph.values) infos_.emplace(info.name, &info);
     for (const NodeModel& node : model_.graph.nodes) {
         std::vector<std::string> names;
@@ -141,7 +142,19 @@ void Importer::run() {
     add_tensors(scope, model_.graph);
     add_inputs(scope);
     import_nodes(model_.graph.nodes, scope);
+    check_positions();
     add_outputs(scope);
+}
+
+void Importer::check_positions() const {
+    const auto writes = [](const graph::Node& node) { return node.spec().name == "insert_rows"; };
+    if (!options_.positions.any() || !problems().empty() ||
+        std::any_of(graph_.nodes.begin(), graph_.nodes.end(), writes))
+        return;
+    refuse(
+        "--positions: no node has a cache that it writes rows into (GroupQueryAttention with past and "
+        "present of one "
+        "length, TensorScatter). Fix: leave it out, or export the model with such caches.");
 }
 
 graph::Graph Importer::finish() {

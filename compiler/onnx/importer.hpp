@@ -61,6 +61,7 @@ class Importer {
     void add_inputs(Scope& scope);
     void add_input(Scope& scope, const ValueInfo& info);
     std::vector<const ValueInfo*> inputs() const;
+    void check_positions() const;
     void set_batch();
     std::optional<int64_t> told_size(const ValueInfo& info, size_t axis);
     std::optional<int64_t> known_size(const ValueInfo& info, size_t axis);

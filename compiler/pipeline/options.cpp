@@ -72,6 +72,13 @@ std::vector<OptionRow> option_rows() {
          "something "
          "runs); a number, true, false, a list such as [1,2], or FILE.npy",
          ValueKind::pairs},
+        {"positions",
+         "N or N:STEP: compiles one program for caches that have 0 to N - 1 rows before it runs (run it with "
+         "--param "
+         "position=P); attention reads rows in multiples of STEP; --bind INPUT=position+K or "
+         "INPUT=upto(position+K) says "
+         "which inputs follow",
+         ValueKind::text},
         {"batch",
          "inferences in one run: size of the dynamic first dimension of the inputs; the report says how many "
          "the device does in a second",

@@ -10,6 +10,7 @@
 #include "compiler/graph/data.hpp"
 #include "compiler/graph/macs.hpp"
 #include "compiler/memory/flatten.hpp"
+#include "compiler/plan/forms.hpp"
 #include "compiler/plan/shared.hpp"
 #include "compiler/plan/table.hpp"
 
@@ -80,8 +81,13 @@ class Layout {
     void describe_groups() {
         std::map<std::string, uint32_t> striped;  // numbers of operations that are cut, by name
         uint32_t next = 1;
+        const std::vector<std::optional<uint32_t>> forms = forms_of(graph_);
         for (const NodeRange& group : groups_.ranges) {
             PlannedOp op;
+            op.form = forms[group.first];
+            for (NodeId n = group.first; n < group.last; ++n) {
+                if (forms[n] != op.form) throw InternalError(group.name + ": it is for one form in part");
+            }
             op.op = describe(graph_, group.first, group.last, groups_.internal);
             op.op.name = group.name;
             op.strips = graph_.nodes[group.first].strips;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,8 @@ struct PlannedOp {
     std::vector<uint64_t> kept;  ///< by operand: its address in L2, if the tiling keeps it there
     std::vector<bool> held;      ///< by operand: that place is its own for the whole program; empty: none is
     uint64_t macs = 0;
+    /// It makes this form of a value alone, and runs at positions that need it; none: at all (graph::Positions).
+    std::optional<uint32_t> form;
     uint32_t strips = 0;  ///< it is one of so many that its operation is cut into; 0: all of it
     uint32_t number = 0;  ///< of the program's operations, from 1 on; strips of one have the same
     /// What it computes in: the type of its product's first factor, else of its anchor's result.

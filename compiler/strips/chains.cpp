@@ -141,6 +141,8 @@ std::optional<Strand> Steps::of_view(const Node& node, ValueId value, size_t dim
     } else if (is(node, "slice")) {
         const SliceRange range = slice_ranges(x, node.attrs)[dim];
         if (range.first != 0 || range.step != 1 || x[dim] != y[dim]) return std::nullopt;
+    } else if (is(node, "choose") || is(node, "insert_rows")) {
+        return std::nullopt;
     } else if (is(node, "split") || is(node, "concat")) {
         if (axis_of(is(node, "split") ? x : y, node.attrs) == dim) return std::nullopt;
     } else {  // reshape: the dimension stays, or is joined with those behind it, or is one of those that it is cut into
@@ -208,7 +210,7 @@ bool ChainGrower::grow() {
         if (!fresh && at->second != follow->second.dim) return false;
         // a view has no bytes of its own that could be kept whole
         const bool makes =
-            !steps_.all()[step].renames || is(steps_.graph().nodes[steps_.all()[step].nodes.first], "concat");
+            !steps_.all()[step].renames || joins(steps_.graph().nodes[steps_.all()[step].nodes.first]);
         if (chain_.leaves[id] && !makes) return false;
     }
     chain_.dims.insert(dims.begin(), dims.end());
@@ -265,7 +267,7 @@ class RowFinder {
             }
         }
         const bool view =
-            steps_.all()[step].renames && !is(steps_.graph().nodes[steps_.all()[step].nodes.first], "concat");
+            steps_.all()[step].renames && !joins(steps_.graph().nodes[steps_.all()[step].nodes.first]);
         std::vector<Rows> fresh = range;
         for (size_t s = 0; s < strips && !view; ++s) {
             if (s > 0) fresh[s].lo = std::max(fresh[s].lo, fresh[s - 1].hi);

@@ -117,7 +117,7 @@ class Planner {
   private:
     const graph::Value& value(ValueId id) const { return steps_.graph().value(id); }
     const Node& view(size_t step) const { return steps_.graph().nodes[steps_.all()[step].nodes.first]; }
-    bool joins(size_t step) const { return is(view(step), "concat"); }
+    bool joins(size_t step) const { return compiler::joins(view(step)); }
 
     /// Strips that the user wants of a step; 0: it is open. Tiles and homes that are fixed are those of a whole.
     int64_t wished(size_t step) const {
@@ -334,7 +334,7 @@ Graph with_early_views(const Graph& graph) {
     };
     const auto is_early = [&](graph::NodeId n) {
         const Node& view = graph.nodes[n];
-        return view.group == 0 && renames(graph, view) && !is(view, "concat") && ready(view);
+        return view.group == 0 && renames(graph, view) && !joins(view) && ready(view);
     };
     const auto place = [&](graph::NodeId first) {
         for (waiting.push_back(first); !waiting.empty();) {

@@ -21,6 +21,8 @@ struct GroupList {
 };
 GroupList groups_of(const graph::Graph& graph);
 
+/// Its operands can be made where the result has them.
+bool joins(const graph::Node& node);
 /// Makes nothing: its outputs are windows of its inputs' bytes, or the other way round.
 bool renames(const graph::Graph& graph, const graph::Node& node);
 

@@ -187,6 +187,34 @@ std::vector<Dims> elements_gathered(const ShapeCase& c) {
     return {indices};
 }
 
+std::vector<Dims> chosen(const ShapeCase& c) {
+    for (size_t i = 1; i < c.inputs(); ++i) {
+        if (!(c.in(i) == c.in(0)))
+            c.fail("shapes must be equal: {} and {} differ. Fix: make them equal.", shape_text(c.in(0)),
+                   shape_text(c.in(i)));
+    }
+    const int64_t index = c.attribute("index").integer;
+    if (index < 0 || index >= static_cast<int64_t>(c.inputs()))
+        c.fail("index is {}, there are {} inputs. Fix: use 0 to {}.", index, c.inputs(), c.inputs() - 1);
+    return {c.in(0)};
+}
+
+std::vector<Dims> rows_written(const ShapeCase& c) {
+    const Dims &whole = c.in(0), &rows = c.in(1);
+    const size_t along = axis_of(whole, c.attrs);
+    bool fits = rows.rank == whole.rank;
+    for (size_t d = 0; fits && d < whole.rank; ++d)
+        fits = d == along ? rows[d] <= whole[d] : rows[d] == whole[d];
+    if (!fits)
+        c.fail("rows {} do not fit into X {}. Fix: give them its sizes in dimensions other than axis {}.",
+               shape_text(rows), shape_text(whole), along);
+    const int64_t start = c.attribute("start").integer, last = whole[along] - rows[along];
+    if (start < 0 || start > last)
+        c.fail("start is {}: rows {} leave X {}. Fix: use 0 to {}.", start, shape_text(rows),
+               shape_text(whole), last);
+    return {whole};
+}
+
 OpcodeSpec view(std::string_view name, ShapeRule shapes, std::vector<AttrSpec> attributes,
                 std::string_view formula) {
     OpcodeSpec row;
@@ -224,6 +252,13 @@ void add_views(Table& t) {
     t.back().reads = OperandRead::slice;
     t.push_back(view("concat", concatenated, {axis}, "Y = the inputs one behind the other along axis"));
     t.back().variadic_inputs = true;
+    t.push_back(view("choose", chosen, {{"index", AttrKind::integer, true, "", "of the input that Y is"}},
+                     "Y = input number index"));
+    t.back().variadic_inputs = true;
+    t.push_back(view("insert_rows", rows_written,
+                     {axis, {"start", AttrKind::integer, true, "", "where the first row goes"}},
+                     "Y = X with rows from start on along axis"));
+    t.back().inputs.push_back({"rows"});
     t.push_back(view("split", parts,
                      {axis, {"split_sizes", ints, true, "", "size of each output along axis"}},
                      "outputs = consecutive parts of X along axis"));

@@ -6,7 +6,8 @@ usage: genai_layers.py KPUSIM [--family NAME]... [--device NAME]... [--precision
 Small models with random weights have the nodes of the exporter: GroupQueryAttention with rotary embeddings
 inside, SkipSimplifiedLayerNormalization, MatMul or MatMulNBits. The cache grows (programs for each length) or
 lies in a buffer of the most rows that past and present share: "buffer" takes the mask of attention as an
-input, so one program is for all steps; "bound" binds it, so that the place of each step is a constant.
+input, so one program is for all steps; "bound" binds it, so that the place of each step is a constant;
+"positions" makes the place a parameter of one program, from which the mask follows.
 Prints the worst error of each, relative to the range; exit 1 where one is too large. "int4 in fp16" are
 weights of 4 bits in fp16, "int4" has activations of 8 bits too, calibrated on steps like these.
 """
@@ -43,7 +44,7 @@ DEVICES = {
     "int4 in fp16": ("swkpu-v2", "tile32"),
     "int4": ("swkpu-v2", "npm_mid"),
 }
-CACHES = ("buffer", "bound", "growing")
+CACHES = ("buffer", "bound", "growing", "positions")
 
 
 @dataclass
@@ -301,7 +302,7 @@ def steps_of(cache: str, count: int, seed: int) -> list[Step]:
     for start, rows in [(0, PROMPT), *((PROMPT + i, 1) for i in range(count))]:
         end = start + rows
         mask = np.ones((1, end), np.int64)
-        if cache == "buffer":
+        if cache in ("buffer", "positions"):
             mask = (np.arange(MOST) < end).astype(np.int64)[None]
         made.append(Step(words[:, start:end], start, mask))
     return made
@@ -393,6 +394,9 @@ class Ours:
             dims = [word for name, size in sizes for word in ("--dim", f"{name}={size}")]
             mask = call.step.mask
             bound = ["--bind", self.saved("attention_mask", mask)] if self.cache == "bound" else []
+            if self.cache == "positions":
+                last = key[0] - 1
+                bound = ["--positions", f"{MOST - last}:4", "--bind", f"attention_mask=upto(position+{last})"]
             words = [*dims, *bound, *self.calibration(call), *self.options, "-o", path, "--force"]
             self.command("compile", self.model, *words)
             self.programs[key] = path
@@ -400,10 +404,11 @@ class Ours:
 
     def __call__(self, call: Call, past: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs."""
-        given = call.inputs(past, self.cache != "bound")
+        given = call.inputs(past, self.cache in ("buffer", "growing"))
+        place = ["--param", f"position={call.step.seen}"] if self.cache == "positions" else []
         words = [word for name, array in given.items() for word in ("--input", self.saved(name, array))]
         out = self.folder / "out"
-        self.command("run", self.program(call), *words, "--quiet", "--strict", "-o", out, "--force")
+        self.command("run", self.program(call), *words, *place, "--quiet", "--strict", "-o", out, "--force")
         return {path.stem: np.load(path) for path in (out / "outputs").iterdir()}
 
 

@@ -1,0 +1,13 @@
+#pragma once
+// Of a value that has several forms (`choose`), one is computed: which operations are for one form alone.
+#include <optional>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+
+namespace kpu::compiler {
+
+/// By node: the form that it is needed for; none: it is needed always.
+std::vector<std::optional<uint32_t>> forms_of(const graph::Graph& graph);
+
+}  // namespace kpu::compiler
