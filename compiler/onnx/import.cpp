@@ -385,7 +385,7 @@ graph::Positions positions_of(const std::string& text) {
         result.count = *count;
         constexpr int64_t forms = 16,
                           quantum = 16;  // each of so many forms takes a few percent more than the last
-        result.step = (*count / forms / quantum + 1) * quantum;
+        result.step = (*count + forms * quantum - 1) / (forms * quantum) * quantum;
     }
     if (colon != std::string::npos)
         result.step = decimal(std::string_view(text).substr(colon + 1)).value_or(0);

@@ -30,7 +30,7 @@ bool works_in_any_order(const Graph& graph, const Node& node) {
         case OpcodeClass::norm:
             return is_any(node, {"layernorm", "rmsnorm"});
         case OpcodeClass::view:
-            return is_any(node, {"concat", "split", "slice", "pad"});
+            return is_any(node, {"concat", "split", "slice", "pad", "choose", "insert_rows"});
         case OpcodeClass::reduction:
             return node.attrs.integer("keepdims", 0) != 0;
         case OpcodeClass::pooling:

@@ -2,9 +2,11 @@
 // orders are searched. What lives at its ends does not depend on the order inside, so windows do not disturb
 // each other, and the peak never rises.
 #include <algorithm>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 
+#include "compiler/graph/forms.hpp"
 #include "compiler/passes/match.hpp"
 #include "compiler/passes/passes.hpp"
 
@@ -31,6 +33,7 @@ class StepBuilder {
         : graph_(graph), array_(graph.values.size(), -1), maker_(graph.values.size(), -1) {}
 
     Steps run() {
+        const std::vector<std::optional<uint32_t>> forms = graph::forms_of(graph_);
         for (const graph::Port& port : graph_.inputs) add_array(port.value, -1);
         for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
             const Node& node = graph_.nodes[id];
@@ -41,6 +44,7 @@ class StepBuilder {
             }
             steps_.nodes.back().push_back(id);
             add_node(id);
+            keep_apart(forms[id]);
         }
         for (const graph::Port& port : graph_.outputs) {
             if (array_[port.value] >= 0) steps_.all[static_cast<size_t>(array_[port.value])].stays = true;
@@ -53,6 +57,14 @@ class StepBuilder {
         const graph::Value& value = graph_.value(id);
         array_[id] = static_cast<int32_t>(steps_.all.size());
         steps_.all.push_back({packed_bytes(value.elem, value.elements()), maker, {}, false});
+    }
+
+    /// Nodes of one form come one behind the other: each form is a part of the program that may not run.
+    void keep_apart(std::optional<uint32_t> form) {
+        const auto step = static_cast<uint32_t>(steps_.nodes.size() - 1);
+        if (form != form_) before_form_ = step > 0 && form_ ? std::optional(step - 1) : std::nullopt;
+        form_ = form;
+        if (form && before_form_) steps_.before.back().push_back(*before_form_);
     }
 
     void use(ValueId id) {
@@ -88,8 +100,9 @@ class StepBuilder {
     }
 
     const Graph& graph_;
-    std::vector<int32_t> array_;  ///< of each value; -1: none
-    std::vector<int32_t> maker_;  ///< step; -1: none
+    std::vector<int32_t> array_;                  ///< of each value; -1: none
+    std::vector<int32_t> maker_;                  ///< step; -1: none
+    std::optional<uint32_t> form_, before_form_;  ///< of the last node; the last step of the form before
     Steps steps_;
 };
 

@@ -8,9 +8,9 @@
 
 #include "base/diagnostics.hpp"
 #include "compiler/graph/data.hpp"
+#include "compiler/graph/forms.hpp"
 #include "compiler/graph/macs.hpp"
 #include "compiler/memory/flatten.hpp"
-#include "compiler/plan/forms.hpp"
 #include "compiler/plan/shared.hpp"
 #include "compiler/plan/table.hpp"
 
@@ -81,7 +81,7 @@ class Layout {
     void describe_groups() {
         std::map<std::string, uint32_t> striped;  // numbers of operations that are cut, by name
         uint32_t next = 1;
-        const std::vector<std::optional<uint32_t>> forms = forms_of(graph_);
+        const std::vector<std::optional<uint32_t>> forms = graph::forms_of(graph_);
         for (const NodeRange& group : groups_.ranges) {
             PlannedOp op;
             op.form = forms[group.first];

@@ -5,9 +5,9 @@
 
 #include "compiler/graph/graph.hpp"
 
-namespace kpu::compiler {
+namespace kpu::graph {
 
 /// By node: the form that it is needed for; none: it is needed always.
-std::vector<std::optional<uint32_t>> forms_of(const graph::Graph& graph);
+std::vector<std::optional<uint32_t>> forms_of(const Graph& graph);
 
-}  // namespace kpu::compiler
+}  // namespace kpu::graph

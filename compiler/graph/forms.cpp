@@ -1,12 +1,6 @@
-#include "compiler/plan/forms.hpp"
+#include "compiler/graph/forms.hpp"
 
-#include "compiler/tile_op/tile_op.hpp"
-
-namespace kpu::compiler {
-
-using graph::Graph;
-using graph::Node;
-using graph::ValueId;
+namespace kpu::graph {
 
 namespace {
 
@@ -28,17 +22,17 @@ std::vector<std::optional<uint32_t>> forms_of(const Graph& graph) {
     std::vector<std::optional<uint32_t>> result(graph.nodes.size());
     if (!graph.positions.any()) return result;
     std::vector<Need> needs(graph.values.size());
-    for (const graph::Port& port : graph.outputs) needs[port.value] = {Need::Of::all, 0};
+    for (const Port& port : graph.outputs) needs[port.value] = {Need::Of::all, 0};
     for (size_t n = graph.nodes.size(); n-- > 0;) {
         const Node& node = graph.nodes[n];
         Need need;
         for (const ValueId id : node.outputs) need.add(needs[id]);
         if (need.of == Need::Of::form) result[n] = need.form;
         for (size_t i = 0; i < node.inputs.size(); ++i)
-            needs[node.inputs[i]].add(is(node, "choose") ? Need{Need::Of::form, static_cast<uint32_t>(i)}
-                                                         : need);
+            needs[node.inputs[i]].add(
+                node.spec().name == "choose" ? Need{Need::Of::form, static_cast<uint32_t>(i)} : need);
     }
     return result;
 }
 
-}  // namespace kpu::compiler
+}  // namespace kpu::graph
