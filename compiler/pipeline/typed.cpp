@@ -30,6 +30,7 @@ class Typing {
         check_values();
         check_print();
         result_.precision = choose_precision();
+        check_positions();
         const auto backend = values::make_fast_backend();
         const passes::Options options = pass_options(*backend, request_, target_, result_.precision);
         const passes::AfterPass after = after_pass(request_);
@@ -87,6 +88,17 @@ class Typing {
                                 "--precision choose others.",
                                 target_.platform.name(), precision::precision_name(widest)));
         return widest;
+    }
+
+    /// Steps are measured on samples, which are not at the last position.
+    void check_positions() const {
+        if (!graph_.positions.any() || (!is_integer(result_.precision) && !is_float8(result_.precision)))
+            return;
+        throw UserError(
+            fmt::format("{}: --positions takes no precision that is calibrated, as {} is. Fix: give a float "
+                        "type (weights of 4 bits "
+                        "stay so in it), or compile for one position with --dim and --bind.",
+                        origin_, precision::precision_name(result_.precision)));
     }
 
     void check_print() const {

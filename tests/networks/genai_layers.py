@@ -112,9 +112,9 @@ class Builder:
         sizes = {"K": k, "N": n, "bits": 4, "block_size": BLOCK, "accuracy_level": 0}
         return self.add("MatMulNBits", operands, name, theirs=True, **sizes)
 
-    def norm(self, x: str, name: str, size: int = HIDDEN) -> str:
+    def norm(self, x: str, name: str, size: int | None = None) -> str:
         """An RMS norm; the exporter adds the 1 of Gemma's weights to them."""
-        weight = self.floats(f"{name}.weight", size, around=1.0, wide=0.1)
+        weight = self.floats(f"{name}.weight", size or HIDDEN, around=1.0, wide=0.1)
         return self.add("SimplifiedLayerNormalization", [x, weight], name, axis=-1, epsilon=1e-6)
 
     def skip_norm(self, skip: str, x: str, name: str) -> tuple[str, str]:
