@@ -18,6 +18,7 @@
 #include "runtime/cli/budgets.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/ending.hpp"
+#include "runtime/cli/generate.hpp"
 #include "runtime/cli/junit.hpp"
 #include "runtime/cli/long_run.hpp"
 #include "runtime/host_boundary.hpp"
@@ -45,6 +46,7 @@ struct RunOptions {
     TracePaths traces;
     Budgets budgets;
     LongRun long_run;
+    GenerateOptions generate;
     bool wants_traces() const { return !events.empty() || !traces.empty(); }
 };
 
@@ -272,7 +274,29 @@ void write_traces(const RunOptions& options, traces::Recording& recording) {
     options.traces.write(recording);
 }
 
+/// A chain of runs has no one run to trace, to save or to judge.
+int run_steps(const RunOptions& options) {
+    const std::pair<bool, const char*> others[] = {{!options.out.empty(), "-o"},
+                                                   {options.wants_traces(), "traces"},
+                                                   {!options.budgets.empty(), "budgets"},
+                                                   {!options.junit.empty(), "--junit"},
+                                                   {!options.hazards.empty(), "--hazards"}};
+    for (const auto& [given, name] : others) {
+        if (given)
+            throw UserError(fmt::format(
+                "--generate has no {}. Fix: run one step alone for that, with --param position=P.", name));
+    }
+    GenerateRequest request{
+        options.program, options.device, options.front_end, options.inputs, simulation_options(options),
+        options.json,    options.quiet};
+    generate(options.generate, request);
+    return interrupted ? exit_interrupted : exit_ok;
+}
+
 int run(RunOptions options, const std::vector<std::string>& command_line) {
+    if (options.generate.steps > 0) return run_steps(options);
+    if (!options.generate.prompt.empty() || !options.generate.next.empty())
+        throw UserError("--prompt and --next belong to --generate N. Fix: add it, or leave them out.");
     Diagnostics diagnostics;
     const auto source = compiler::Source::of_file(options.program);
     compiler::DeviceChoice device = options.device.choice();
@@ -380,6 +404,7 @@ void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& comm
         ->check(not_positive)
         ->excludes("--trace-every");
     options->budgets.add_to(*command);
+    options->generate.add_to(*command);
     command->add_option("--hazards", options->hazards,
                         "file for the hazards found: SARIF 2.1.0 if it ends in .sarif, else JSON");
     command->add_option(
