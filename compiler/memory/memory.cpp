@@ -187,7 +187,7 @@ class Views {
         }
     }
 
-    /// A cache that the host gives and takes back; its new rows go to the place that the position says.
+    /// New rows go to the place in a cache that the position says: it becomes the result, if nobody else reads it.
     void find_rows(const Node& insert) {
         const ValueId cache = insert.inputs[0], rows = insert.inputs[1], whole = insert.outputs[0];
         const size_t axis = axis_of(shape_of(graph_.value(whole)), insert.attrs);
@@ -196,8 +196,9 @@ class Views {
         const auto reads = [&](const Node& node) {
             return &node != &insert && std::count(node.inputs.begin(), node.inputs.end(), cache) > 0;
         };
-        if (of_host && std::none_of(graph_.nodes.begin(), graph_.nodes.end(), reads))
-            sinks_[cache] = {whole, 0, 0, axis, 0};
+        const bool alone = std::none_of(graph_.nodes.begin(), graph_.nodes.end(), reads);
+        if (alone && (of_host || (made(cache) && shown_.count(cache) == 0)))
+            sinks_.emplace(cache, Sink{whole, 0, 0, axis, 0});
         if (made(rows) && shown_.count(rows) == 0) sinks_.emplace(rows, Sink{whole, 1, 0, axis, 1});
     }
 

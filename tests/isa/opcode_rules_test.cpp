@@ -109,6 +109,10 @@ TEST(OpcodeRules, Views) {
         };
     };
     const auto axis = [](int64_t value) { return [=](Task& t) { t.attr("axis", value); }; };
+    const auto index = [](int64_t value) { return [=](Task& t) { t.attr("index", value); }; };
+    const auto insert = [](int64_t along, int64_t start) {
+        return [=](Task& t) { t.attr("axis", along).attr("start", start); };
+    };
     const auto split = [](std::vector<int64_t> sizes) {
         return [=](Task& t) { t.attr("axis", -1).attr("split_sizes", sizes); };
     };
@@ -133,6 +137,12 @@ TEST(OpcodeRules, Views) {
         {"concat", {half, half}, {x}, axis(2), ""},
         {"concat", {half, x}, {x}, axis(0), "shapes must be equal but for axis 0"},
         {"concat", {half, typed(i8, {2, 3, 2})}, {x}, axis(2), "element types must match"},
+        {"choose", {x, x, x}, {x}, index(2), ""},
+        {"choose", {x, x}, {x}, index(2), "index is 2, there are 2 inputs"},
+        {"choose", {x, half}, {x}, index(0), "shapes must be equal"},
+        {"insert_rows", {x, half}, {x}, insert(2, 2), ""},
+        {"insert_rows", {x, half}, {x}, insert(2, 3), "use 0 to 2"},
+        {"insert_rows", {half, x}, {half}, insert(2, 0), "do not fit into X"},
         {"split", {x}, {half, half}, split({2, 2}), ""},
         {"split", {x}, {half, half}, split({2, 1}), "split_sizes=[2,1] sum to 3, X has 4"},
         {"split", {x}, {half}, split({2, 2}), "ask for 2 outputs, 1 are given"},

@@ -74,7 +74,7 @@ OTHERS = set(
     "--image-mean --image-std --print-after --explain-mapping --dot --memory-map --export-qdq "
     "--retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share --power-by "
     "--power-in --report-accuracy --write-mapping --group-size --inferences --effort --no-own-choice "
-    "--memory-trace-form --trace-form --dram-traffic-by".split()
+    "--memory-trace-form --trace-form --dram-traffic-by --positions --generate --prompt --next".split()
 )
 
 

@@ -352,6 +352,15 @@ class Maker {
                 other[at] = size(5);
                 made.in.emplace_back(types[0], other);
             }
+        } else if (spec.name == "choose") {
+            const int64_t more = pick(random_, 0, 2);
+            for (int64_t i = 0; i < more; ++i) made.in.emplace_back(types[0], x);
+            attrs = {integer_attr("index", pick(random_, 0, more))};
+        } else if (spec.name == "insert_rows") {
+            Shape rows = x;
+            rows[at] = pick(random_, 1, x[at]);
+            made.in.emplace_back(types[0], rows);
+            attrs.push_back(integer_attr("start", pick(random_, 0, x[at] - rows[at])));
         } else if (spec.name == "split") {
             Shape sizes;
             for (int64_t left = x[at]; left > 0; left -= sizes.back())

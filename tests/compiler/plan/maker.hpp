@@ -195,8 +195,10 @@ inline std::unique_ptr<runtime::Simulation> simulated(const Graph& graph,
                                                       const std::shared_ptr<const Module>& module,
                                                       const platforms::Platform& platform, runtime::Mode mode,
                                                       uint64_t inferences,
-                                                      const std::vector<std::string>& inputs) {
+                                                      const std::vector<std::string>& inputs,
+                                                      const ParamBindings& params = {}) {
     runtime::SimulationOptions options;
+    options.params = params;
     options.mode = mode;
     options.strict = true;
     options.random_order = mode == runtime::Mode::functional;

@@ -148,6 +148,8 @@ def view_cases() -> list[Case]:
             ("_back", {"starts": [-1, 3], "ends": [-100, 0], "axes": [1, 2], "steps": [-1, -2]}),
         ],
         "concat": [("", {"axis": -2})],
+        "choose": [("", {"index": 1})],
+        "insert_rows": [("", {"axis": -2, "start": 2})],
         "split": [("", {"axis": -1, "split_sizes": [1, 3, 1]})],
         "pad": [
             ("", {"pads": [1, 0, 2, 0, 1, 1], "mode": "constant", "constant_value": 1.5}),
@@ -165,6 +167,10 @@ def view_cases() -> list[Case]:
                 inputs = [draw(random, elem, (3, 4, 5))]
                 if opcode == "concat":
                     inputs += [draw(random, elem, (3, n, 5)) for n in (1, 2)]
+                if opcode == "choose":
+                    inputs += [draw(random, elem, (3, 4, 5)) for _ in range(2)]
+                if opcode == "insert_rows":
+                    inputs.append(draw(random, elem, (3, 2, 5)))
                 if opcode == "gather":
                     inputs.append(
                         Tensor("i32" if elem != "i8" else "i8", np.array([[3, 0], [-1, 2], [1, -4]]))

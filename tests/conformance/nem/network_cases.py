@@ -256,6 +256,8 @@ def view_cases() -> list[Case]:
         "reshape": ((3, 4, 5), {"target_shape": [6, -1]}),
         "slice": ((3, 4, 5), {"starts": [1, -3], "ends": [100, -1], "axes": [0, -1], "steps": [1, 1]}),
         "concat": ((3, 4, 5), {"axis": -2}),
+        "choose": ((3, 4, 5), {"index": 1}),
+        "insert_rows": ((3, 4, 5), {"axis": -2, "start": 1}),
         "split": ((3, 4, 5), {"axis": -1, "split_sizes": [1, 3, 1]}),
         "pad": ((3, 4, 5), {"pads": [1, 0, 2, 0, 1, 1], "mode": "constant", "constant_value": 1.5}),
         "gather": ((3, 4, 5), {"axis": 1}),
@@ -271,8 +273,10 @@ def view_cases() -> list[Case]:
         name = f"{opcode}_{elem}{suffix}"
         random = rng(name)
         inputs = [draw(random, elem, shape)]
-        if opcode == "concat":
+        if opcode in ("concat", "insert_rows"):
             inputs.append(draw(random, elem, (3, 2, 5)))
+        if opcode == "choose":
+            inputs.append(draw(random, elem, (3, 4, 5)))
         if opcode == "gather":
             inputs.append(Tensor("i32", np.array([[3, 0], [-1, 2], [1, -4]])))
         if opcode == "gather_elements":

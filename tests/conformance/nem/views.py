@@ -52,6 +52,12 @@ def view(opcode: str, attrs: dict, inputs: list[Tensor]) -> list[Tensor]:
         results = [x.data[tuple(index)]]
     elif opcode == "concat":
         results = [np.concatenate([t.data for t in inputs], axis=attrs["axis"])]
+    elif opcode == "choose":
+        results = [inputs[attrs["index"]].data]
+    elif opcode == "insert_rows":
+        rows, whole = inputs[1].data, np.moveaxis(x.data.copy(), attrs["axis"], 0)
+        whole[attrs["start"] : attrs["start"] + rows.shape[attrs["axis"]]] = np.moveaxis(rows, attrs["axis"], 0)
+        results = [np.moveaxis(whole, 0, attrs["axis"])]
     elif opcode == "split":
         cuts = np.cumsum(attrs["split_sizes"])[:-1]
         results = np.split(x.data, cuts, axis=attrs["axis"])
