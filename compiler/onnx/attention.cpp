@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/onnx/caches.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/onnx/products.hpp"
 
@@ -144,7 +145,8 @@ void add_given(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     if (!call.has(3)) return;
     const bool boolean = call.type(3) == Type::boolean;
     const Sizes s = call.shape(3);
-    if (s.empty() || s.back() > keys)
+    const bool longer = !s.empty() && s.back() > keys;
+    if (s.empty() || (longer && !call.graph.positions.any()))
         Call::refuse(fmt::format("a mask {} does not fit to {} keys", text_of(s), keys));
     const int64_t missing = s.back() == 1 ? 0 : keys - s.back();
     if (call.in(3).constant() && missing == 0) {
@@ -155,8 +157,9 @@ void add_given(Call& call, Mask& mask, int64_t keys, ElemType elem) {
         return add_fixed(mask, std::move(bias));
     }
     Sizes pads(2 * s.size(), 0);
-    pads.back() = missing;
-    const ValueId given = call.pad(call.value(3), pads, boolean ? 0 : -INFINITY);
+    pads.back() = std::max<int64_t>(missing, 0);
+    const ValueId given = longer ? call.slice(call.value(3), static_cast<int64_t>(s.size()) - 1, 0, keys)
+                                 : call.pad(call.value(3), pads, boolean ? 0 : -INFINITY);
     add_computed(call, mask, boolean ? bias_of(call, given, elem) : call.cast(given, elem));
 }
 
@@ -190,6 +193,50 @@ ValueId guarded_softmax(Call& call, ValueId scores, const Mask& mask, ElemType p
     return call.emit("where", {hidden, call.number(0, elem), weights}, {}, elem);
 }
 
+/// Queries [B, heads, S, size], keys and values [B, groups, rows, size], of which the first `count` are read.
+struct Heads {
+    ValueId q, k, v;
+    int64_t heads, count;
+};
+
+ValueId attended(Call& call, Heads of) {
+    if (of.count < call.sizes(of.k)[2]) {
+        of.k = call.slice(of.k, 2, 0, of.count);
+        of.v = call.slice(of.v, 2, 0, of.count);
+    }
+    const ElemType elem = call.elem(of.q);
+    const int64_t queries = call.sizes(of.q)[2], keys = of.count;
+    Mask mask;
+    add_given(call, mask, keys, elem);
+    const int64_t left = call.integer("left_window_size", -1), right = call.integer("right_window_size", -1);
+    if (call.integer("is_causal", 0) != 0) add_window(call, mask, queries, keys, -1, 0, elem);
+    add_window(call, mask, queries, keys, left, right, elem);
+    add_valid(call, mask, keys, elem);
+    finish(call, mask, keys, elem);
+
+    const double scale =
+        std::sqrt(call.real("scale", 1 / std::sqrt(static_cast<double>(call.sizes(of.q)[3]))));
+    const ValueId keys_across = call.transpose(shared_heads(call, of.k, of.heads), {0, 1, 3, 2});
+    ValueId scores = matmul(call, call.binary("mul", of.q, scale), call.binary("mul", keys_across, scale));
+    const int64_t mode = call.integer("qk_matmul_output_mode", 0);
+    ValueId told = scores;
+    if (const double cap = call.real("softcap", 0); cap > 0)
+        scores = call.binary("mul", call.unary("tanh", call.binary("div", scores, cap)), cap);
+    if (mode == 1) told = scores;
+    if (mask.bias) scores = call.binary("add", scores, *mask.bias);
+    if (mode == 2) told = scores;
+    const bool wide = call.has_attribute("softmax_precision") && call.integer("softmax_precision", 1) != 10 &&
+                      call.integer("softmax_precision", 1) != 16;
+    const ValueId weights = guarded_softmax(call, scores, mask, wide ? ElemType::f32 : elem);
+    if (call.wants(3)) call.result(3, mode == 3 ? weights : told, call.type(0));
+    return matmul(call, weights, shared_heads(call, of.v, of.heads));
+}
+
+/// A cache for many positions, whose valid rows are computed.
+bool is_for_positions(Call& call) {
+    return call.graph.positions.any() && call.has(6) && !call.in(6).constant() && !call.wants(3);
+}
+
 void attention(Call& call) {
     const bool flat = call.rank(0) == 3;
     if (!flat && call.rank(0) != 4) Call::refuse("its operands have neither 3 nor 4 dimensions");
@@ -202,36 +249,22 @@ void attention(Call& call) {
     const int64_t kv_heads = flat ? call.integer("kv_num_heads", 0) : call.shape(1)[1];
     const ValueId q = split_heads(call, call.value(0), heads);
     ValueId k = split_heads(call, call.value(1), kv_heads), v = split_heads(call, call.value(2), kv_heads);
-    const ElemType elem = call.elem(q);
     const auto filled = [&](size_t past) { return call.has(past) && call.shape(past)[2] > 0; };
     if (filled(4)) k = call.concat({call.value(4), k}, 2);
     if (filled(5)) v = call.concat({call.value(5), v}, 2);
     if (call.wants(1)) call.result(1, k, call.type(1));
     if (call.wants(2)) call.result(2, v, call.type(2));
-    const int64_t queries = call.sizes(q)[2], keys = call.sizes(k)[2];
-    Mask mask;
-    add_given(call, mask, keys, elem);
-    const int64_t left = call.integer("left_window_size", -1), right = call.integer("right_window_size", -1);
-    if (call.integer("is_causal", 0) != 0) add_window(call, mask, queries, keys, -1, 0, elem);
-    add_window(call, mask, queries, keys, left, right, elem);
-    add_valid(call, mask, keys, elem);
-    finish(call, mask, keys, elem);
-
-    const double scale = std::sqrt(call.real("scale", 1 / std::sqrt(static_cast<double>(call.sizes(q)[3]))));
-    const ValueId keys_across = call.transpose(shared_heads(call, k, heads), {0, 1, 3, 2});
-    ValueId scores = matmul(call, call.binary("mul", q, scale), call.binary("mul", keys_across, scale));
-    const int64_t mode = call.integer("qk_matmul_output_mode", 0);
-    ValueId told = scores;
-    if (const double cap = call.real("softcap", 0); cap > 0)
-        scores = call.binary("mul", call.unary("tanh", call.binary("div", scores, cap)), cap);
-    if (mode == 1) told = scores;
-    if (mask.bias) scores = call.binary("add", scores, *mask.bias);
-    if (mode == 2) told = scores;
-    const bool wide = call.has_attribute("softmax_precision") && call.integer("softmax_precision", 1) != 10 &&
-                      call.integer("softmax_precision", 1) != 16;
-    const ValueId weights = guarded_softmax(call, scores, mask, wide ? ElemType::f32 : elem);
-    if (call.wants(3)) call.result(3, mode == 3 ? weights : told, call.type(0));
-    const ValueId y = matmul(call, weights, shared_heads(call, v, heads));
+    const int64_t keys = call.sizes(k)[2];
+    ValueId y = 0;
+    if (is_for_positions(call)) {
+        check_position(call, call.value(6), call.graph.positions.rows);
+        std::vector<ValueId> forms;
+        for (const int64_t count : keys_of_forms(call, keys))
+            forms.push_back(attended(call, {q, k, v, heads, count}));
+        y = chosen_form(call, forms);
+    } else {
+        y = attended(call, {q, k, v, heads, keys});
+    }
     call.result(flat ? join_heads(call, y) : y);
 }
 

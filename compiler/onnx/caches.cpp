@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "compiler/graph/data.hpp"
+#include "compiler/graph/execute.hpp"
 #include "compiler/onnx/indexing.hpp"
 #include "compiler/onnx/operators.hpp"
 
@@ -55,6 +57,53 @@ void add_rows(Call& call, std::vector<ValueId>& parts, ValueId x, size_t axis, i
     parts.push_back(all ? x : call.slice(x, static_cast<int64_t>(axis), from, to));
 }
 
+/// Whether a value depends on inputs that follow from the position, and on nothing else.
+bool follows_position(const graph::Graph& graph, ValueId value) {
+    std::map<ValueId, bool> inputs;
+    for (const graph::Port& port : graph.inputs) inputs[port.value] = port.follows != graph::Follows::none;
+    const std::vector<int32_t> makers = graph::producers(graph);
+    bool follows = false;
+    std::set<ValueId> seen{value};
+    for (std::vector<ValueId> open{value}; !open.empty();) {
+        const ValueId id = open.back();
+        open.pop_back();
+        if (const auto input = inputs.find(id); input != inputs.end()) {
+            if (!input->second) return false;
+            follows = true;
+        }
+        if (makers[id] < 0) continue;
+        for (const ValueId from : graph.nodes[static_cast<size_t>(makers[id])].inputs) {
+            if (seen.insert(from).second) open.push_back(from);
+        }
+    }
+    return follows;
+}
+
+/// What an input that follows is at a position.
+graph::Data input_at(const graph::Graph& graph, const graph::Port& port, int64_t position) {
+    const graph::Value& value = graph.value(port.value);
+    const int64_t last = value.shape.rank == 0 ? 1 : value.shape[value.shape.rank - 1U],
+                  number = position + port.plus;
+    std::vector<double> numbers;
+    for (int64_t i = 0; i < static_cast<int64_t>(value.elements()); ++i)
+        numbers.push_back(port.follows == graph::Follows::position ? double(number)
+                          : i % last <= number                     ? 1
+                                                                   : 0);
+    return graph::make_numbers(value.elem, numbers);
+}
+
+/// The graph of this value alone.
+graph::Graph graph_of(const graph::Graph& graph, ValueId value) {
+    graph::Graph part = graph;
+    part.outputs = {{"value", value, part.value(value).elem, graph::HostType::same, {}}};
+    part.inputs.clear();
+    for (const graph::Port& port : graph.inputs) {
+        if (port.follows != graph::Follows::none) part.inputs.push_back(port);
+    }
+    graph::remove_unused(part);
+    return part;
+}
+
 ValueId written_at(Call& call, ValueId cache, ValueId update, size_t axis, int64_t start, bool circular) {
     const int64_t rows = call.sizes(cache)[axis], count = call.sizes(update)[axis];
     if (circular) start = ((start % rows) + rows) % rows;
@@ -87,6 +136,20 @@ ValueId scattered_rows(Call& call, ValueId cache, ValueId update, size_t axis, V
     return call.reshape(made, shape);
 }
 
+/// New rows that begin at the position.
+ValueId written_at_position(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts) {
+    graph::Positions& positions = call.graph.positions;
+    const int64_t rows = call.sizes(update)[axis], room = call.sizes(cache)[axis];
+    if (positions.count - 1 + rows > room)
+        Call::refuse(fmt::format("--positions: a cache of {} rows has {} positions for {} new rows", room,
+                                 room - rows + 1, rows));
+    check_position(call, starts, 0);
+    positions.rows = rows;
+    return call.emit(
+        "insert_rows", {cache, update},
+        {graph::integer("axis", static_cast<int64_t>(axis)), graph::integer("start", positions.count - 1)});
+}
+
 }  // namespace
 
 ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const Starts& starts, bool circular) {
@@ -96,6 +159,8 @@ ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const St
     if (axis == 0 || call.sizes(update) != fits || fits[axis] > shape[axis])
         Call::refuse(
             fmt::format("new rows {} do not fit to a cache {}", text_of(call.sizes(update)), text_of(shape)));
+    if (starts.computed && call.graph.positions.any() && !circular)
+        return written_at_position(call, cache, update, axis, *starts.computed);
     if (starts.computed) return scattered_rows(call, cache, update, axis, *starts.computed, circular);
     if (const auto start = starts.same()) return written_at(call, cache, update, axis, *start, circular);
     std::vector<ValueId> batches;
@@ -106,49 +171,32 @@ ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const St
     return call.concat(batches, 0);
 }
 
-namespace {
-
-/// What a computed value depends on: inputs that follow from the position, and nothing else.
-bool follows_position(const graph::Graph& graph, ValueId value) {
-    std::map<ValueId, bool> inputs;
-    for (const graph::Port& port : graph.inputs) inputs[port.value] = port.follows != graph::Follows::none;
-    std::map<ValueId, const graph::Node*> makers;
-    for (const graph::Node& node : graph.nodes) {
-        for (const ValueId id : node.outputs) makers[id] = &node;
-    }
-    bool follows = false;
-    std::set<ValueId> seen{value};
-    for (std::vector<ValueId> open{value}; !open.empty();) {
-        const ValueId id = open.back();
-        open.pop_back();
-        if (const auto input = inputs.find(id); input != inputs.end()) {
-            if (!input->second) return false;
-            follows = true;
-        }
-        if (makers.count(id) == 0) continue;
-        for (const ValueId from : makers[id]->inputs) {
-            if (seen.insert(from).second) open.push_back(from);
+void check_position(Call& call, ValueId numbers, int64_t plus) {
+    if (!follows_position(call.graph, numbers))
+        Call::refuse(
+            "--positions: where its new rows go, or how many rows count, does not follow from the position "
+            "(--bind "
+            "INPUT=position, --bind INPUT=upto(position) say which inputs do)");
+    const graph::Graph part = graph_of(call.graph, numbers);
+    const auto backend = values::make_fast_backend();
+    const int64_t last = call.graph.positions.count - 1;
+    for (const int64_t position : {int64_t{0}, last / 2, last}) {
+        std::vector<graph::Data> inputs;
+        for (const graph::Port& port : part.inputs) inputs.push_back(input_at(part, port, position));
+        graph::Value made = part.value(part.outputs[0].value);
+        made.data = graph::GraphExecutor(part, *backend).run(inputs).at(0);
+        for (const double number : graph::numbers(made)) {
+            if (number != static_cast<double>(position + plus))
+                Call::refuse(fmt::format(
+                    "--positions: at position {} its rows {} {}, not {}: check what --bind says of its "
+                    "inputs",
+                    position, plus == 0 ? "begin at" : "that count are", number, position + plus));
         }
     }
-    return follows;
 }
 
-}  // namespace
-
-ValueId written_at_position(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts) {
-    graph::Positions& positions = call.graph.positions;
-    const int64_t rows = call.sizes(update)[axis], room = call.sizes(cache)[axis];
-    if (!follows_position(call.graph, starts))
-        Call::refuse(
-            "--positions: where its new rows go does not follow from the position (--bind INPUT=position, "
-            "--bind INPUT=upto(position) say which inputs do)");
-    if (positions.count - 1 + rows > room)
-        Call::refuse(fmt::format("--positions: a cache of {} rows has {} positions for {} new rows", room,
-                                 room - rows + 1, rows));
-    positions.rows = rows;
-    return call.emit(
-        "insert_rows", {cache, update},
-        {graph::integer("axis", static_cast<int64_t>(axis)), graph::integer("start", positions.count - 1)});
+ValueId chosen_form(Call& call, const std::vector<ValueId>& forms) {
+    return call.emit("choose", forms, {graph::integer("index", static_cast<int64_t>(forms.size()) - 1)});
 }
 
 Sizes keys_of_forms(const Call& call, int64_t rows) {

@@ -17,9 +17,10 @@ struct Starts {
 /// Of an operand with one number for each of `batch` batches, or one for all of them; `plus` is added.
 Starts starts_of(Call& call, size_t operand, int64_t batch, int64_t plus = 0);
 
-/// Of a model for many positions: new rows that begin at the position. Refuses starts that do not follow from it, and
-/// caches that do not hold all positions.
-ValueId written_at_position(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts);
+/// Of a model for many positions: refuses numbers that are not the position + `plus` at each of them.
+void check_position(Call& call, ValueId numbers, int64_t plus);
+/// That of these which the position needs: it has the keys of the first one that holds all that count.
+ValueId chosen_form(Call& call, const std::vector<ValueId>& forms);
 /// How many keys each form of what reads such a cache of so many rows reads.
 Sizes keys_of_forms(const Call& call, int64_t rows);
 

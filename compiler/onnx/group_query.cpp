@@ -174,8 +174,6 @@ ValueId present(Call& call, const Cache& cache, size_t past, ValueId update) {
     const auto start = cache.starts.same();
     if (start && *start == cache.past) return call.concat({before, update}, 2);
     before = call.pad(before, {0, 0, 0, 0, 0, 0, cache.present - cache.past, 0}, 0);
-    if (cache.starts.computed && call.graph.positions.any())
-        return written_at_position(call, before, update, 2, *cache.starts.computed);
     return written(call, before, update, 2, cache.starts);
 }
 
@@ -346,8 +344,7 @@ void group_query(Call& call) {
         std::vector<ValueId> forms;
         for (const int64_t keys : keys_of_forms(call, cache.present))
             forms.push_back(attended(call, r, scaled, {k, v, keys}, cache.starts));
-        return call.result(
-            call.emit("choose", forms, {integer("index", static_cast<int64_t>(forms.size()) - 1)}));
+        return call.result(chosen_form(call, forms));
     }
     int64_t keys = cache.present;
     if (!cache.starts.computed) {
