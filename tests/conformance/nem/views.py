@@ -56,7 +56,9 @@ def view(opcode: str, attrs: dict, inputs: list[Tensor]) -> list[Tensor]:
         results = [inputs[attrs["index"]].data]
     elif opcode == "insert_rows":
         rows, whole = inputs[1].data, np.moveaxis(x.data.copy(), attrs["axis"], 0)
-        whole[attrs["start"] : attrs["start"] + rows.shape[attrs["axis"]]] = np.moveaxis(rows, attrs["axis"], 0)
+        whole[attrs["start"] : attrs["start"] + rows.shape[attrs["axis"]]] = np.moveaxis(
+            rows, attrs["axis"], 0
+        )
         results = [np.moveaxis(whole, 0, attrs["axis"])]
     elif opcode == "split":
         cuts = np.cumsum(attrs["split_sizes"])[:-1]
