@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,9 +11,11 @@
 #include "base/text_output.hpp"
 #include "explain/explanation.hpp"
 #include "runtime/cli/command.hpp"
+#include "runtime/compare/sides.hpp"
 #include "runtime/what_if/simulate.hpp"
 #include "traces/event_file.hpp"
 #include "traces/kernel_rows.hpp"
+#include "traces/report.hpp"
 #include "traces/run_reader.hpp"
 
 namespace kpu::cli {
@@ -102,6 +105,36 @@ explain::RunNumbers numbers_of(const std::string& run) {
     return numbers;
 }
 
+/// Tensors between operations that are in DRAM, the largest first; of an event file alone, none.
+std::vector<compare::DeclaredTensor> tensors_in_dram(const std::string& run) {
+    std::vector<compare::DeclaredTensor> found;
+    std::error_code error;
+    if (!std::filesystem::is_directory(run, error)) return found;
+    for (compare::DeclaredTensor& tensor : compare::tensors_of(traces::read_run(run).program)) {
+        if (tensor.between && tensor.place == "DRAM") found.push_back(std::move(tensor));
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+    return found;
+}
+
+std::string text_of(const std::vector<compare::DeclaredTensor>& in_dram) {
+    if (in_dram.empty()) return {};
+    constexpr size_t most_rows = 12;
+    uint64_t all = 0, shown = 0;
+    for (const compare::DeclaredTensor& tensor : in_dram) all += tensor.bytes;
+    std::string text = fmt::format(
+        "\nTensors between operations that are in DRAM, as L2 had no room for them: {} of {} bytes\n",
+        in_dram.size(), traces::grouped(all));
+    for (size_t i = 0; i < std::min(most_rows, in_dram.size()); ++i) {
+        text += fmt::format("  {:>14}  {}\n", traces::grouped(in_dram[i].bytes), in_dram[i].name);
+        shown += in_dram[i].bytes;
+    }
+    if (in_dram.size() > most_rows)
+        text += fmt::format("  {:>14}  {} more\n", traces::grouped(all - shown), in_dram.size() - most_rows);
+    return text;
+}
+
 void explain(const ExplainOptions& options) {
     if (!options.html.empty()) Output::check(options.html);
     const std::string events = traces::event_file_of(options.run);
@@ -117,6 +150,9 @@ void explain(const ExplainOptions& options) {
         }
         if (options.json) {
             auto data = nlohmann::ordered_json::parse(json_of(explanation));
+            auto& in_dram = data["tensors_in_dram"] = nlohmann::ordered_json::array();
+            for (const compare::DeclaredTensor& tensor : tensors_in_dram(options.run))
+                in_dram.push_back({{"name", tensor.name}, {"bytes", tensor.bytes}});
             if (!options.bounds_only)
                 data["what_if_simulated"] = json_of(simulate_changes(options, recording));
             return print_data(data.dump() + "\n");
@@ -125,6 +161,7 @@ void explain(const ExplainOptions& options) {
     }
     print_out(text_of(graph, options.op, {}));
     print_out(traces::kernel_text(kernel_rows_of(options.run), options.op));
+    if (options.op.empty()) print_out(text_of(tensors_in_dram(options.run)));
     if (options.op.empty() && !options.bounds_only)
         print_out("\n" + text_of(simulate_changes(options, recording)));
 }

@@ -65,7 +65,7 @@ std::vector<DeclaredTensor> tensors_of(std::string_view program) {
             try {
                 const nlohmann::json tensor = parse_json(line.substr(tensor_mark.size()));
                 tensors.push_back({tensor.at("id").get<std::string>(), tensor.at("buffer").get<std::string>(),
-                                   bytes_of(tensor)});
+                                   bytes_of(tensor), tensor.value("role", "INPUT") == "INTERMEDIATE"});
             } catch (const std::exception&) {  // a damaged folder: what it says of places is left out
             }
         }

@@ -22,6 +22,7 @@ traces::DiffSide side_of(runtime::Simulation& simulation, traces::Manifest manif
 struct DeclaredTensor {
     std::string name, place;  ///< DRAM, L2, ...
     uint64_t bytes = 0;       ///< 0: not known
+    bool between = false;     ///< operations: made by one for others
 };
 std::vector<DeclaredTensor> tensors_of(std::string_view program);
 

@@ -81,6 +81,19 @@ class Reports(unittest.TestCase):
         last = kpusim("explain", self.folder / "large", f"/block.{LAYERS - 1}/conv").stdout
         self.assertIn(f"/block.{LAYERS - 1}/out to ", last)
 
+    def test_tensors_in_dram(self) -> None:
+        """Those that left L2 are named with their bytes: what diff says of the two runs."""
+        told = json.loads(kpusim("explain", self.folder / "small", "--json", "--bounds-only").stdout)
+        places = json.loads(kpusim("diff", self.folder / "large", self.folder / "small", "--json").stdout)
+        left = {row["name"] for row in places["places"] if (row["a"], row["b"]) == ("L2", "DRAM")}
+        self.assertGreater(len(left), 0)
+        self.assertEqual(left, {row["name"] for row in told["tensors_in_dram"]})
+        self.assertEqual({row["bytes"] for row in told["tensors_in_dram"]}, {16 * 56 * 56 * 4})
+        text = kpusim("explain", self.folder / "small", "--bounds-only").stdout
+        self.assertIn(f"as L2 had no room for them: {len(left)} of {len(left) * 200704:,} bytes", text)
+        whole = kpusim("explain", self.folder / "large", "--bounds-only").stdout
+        self.assertNotIn("as L2 had no room", whole)
+
     def test_diff(self) -> None:
         """Tensors that changed place are named; the program's text is the last part, and short."""
         text = kpusim("diff", self.folder / "large", self.folder / "small").stdout
