@@ -123,9 +123,9 @@ std::string text_of(const std::vector<compare::DeclaredTensor>& in_dram) {
     constexpr size_t most_rows = 12;
     uint64_t all = 0, shown = 0;
     for (const compare::DeclaredTensor& tensor : in_dram) all += tensor.bytes;
-    std::string text = fmt::format(
-        "\nTensors between operations that are in DRAM, as L2 had no room for them: {} of {} bytes\n",
-        in_dram.size(), traces::grouped(all));
+    std::string text =
+        fmt::format("\nTensors between operations that are in DRAM, not in L2: {} of {} bytes\n",
+                    in_dram.size(), traces::grouped(all));
     for (size_t i = 0; i < std::min(most_rows, in_dram.size()); ++i) {
         text += fmt::format("  {:>14}  {}\n", traces::grouped(in_dram[i].bytes), in_dram[i].name);
         shown += in_dram[i].bytes;
