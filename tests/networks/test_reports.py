@@ -108,7 +108,7 @@ class Reports(unittest.TestCase):
         left = {
             tensor["id"]: 4 * math.prod(map(int, tensor["shape"]))
             for tensor in tensors
-            if tensor["role"] == "INTERMEDIATE" and tensor["buffer"] == "activations"
+            if tensor.get("role") == "INTERMEDIATE" and tensor["buffer"] == "activations"
         }
         self.assertGreater(len(left), 0)
         self.assertEqual(left, {row["name"]: row["bytes"] for row in told})
