@@ -147,7 +147,6 @@ class Controller::Impl {
     void start_iteration(uint32_t t);
     void advance(Thread& thread);
     uint32_t new_thread(uint32_t block);
-    void free_thread(uint32_t t);
     void retire(uint32_t t);
     void wake(uint32_t t);
     static IssueReason reason_of(Block block);

@@ -57,7 +57,6 @@ class DataPath {
     void interrupt_kernels(const std::atomic<bool>* interrupt) {
         if (executor_) executor_->interrupt_kernels(interrupt);
     }
-    uint64_t hazard_count() const { return log_.count(); }
 
   private:
     struct Operand {

@@ -16,6 +16,5 @@ constexpr Level level_of_bus_address(uint64_t address) { return static_cast<Leve
 constexpr unsigned engine_of_bus_address(uint64_t address) {
     return static_cast<unsigned>(address >> 40 & 0xffff);
 }
-constexpr uint64_t offset_of_bus_address(uint64_t address) { return address & ((uint64_t{1} << 40) - 1); }
 
 }  // namespace kpu

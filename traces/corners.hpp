@@ -11,7 +11,6 @@ struct EnergyBand {
     double low_uj = 0, high_uj = 0;
     double low_w = 0, high_w = 0;  ///< average power
     bool holds(double watts) const { return watts >= low_w && watts <= high_w; }
-    double narrowness() const { return high_uj > 0 ? low_uj / high_uj : 1; }
 };
 
 /// The prices at another of their corners.

@@ -137,7 +137,6 @@ static_assert(sizeof(Event) == 32);
 /// Blame values of cause records: a unit or a task instance.
 constexpr int64_t blame_none = -1;
 constexpr int64_t blame_task(uint32_t serial) { return static_cast<int64_t>(serial) * 2; }
-constexpr int64_t blame_unit(uint16_t unit) { return static_cast<int64_t>(unit) * 2 + 1; }
 
 /// A unit's state that no task causes.
 inline Event state_record(uint16_t unit, Cause cause, Picoseconds time) {

@@ -7,6 +7,9 @@
 
 namespace kpu::graph {
 
+/// Throws UserError that names the node where nodes of positions do not fit to Graph::positions, or it has none.
+void check_positions(const Graph& graph);
+
 /// By node: the form that it is needed for; none: it is needed always.
 std::vector<std::optional<uint32_t>> forms_of(const Graph& graph);
 

@@ -217,13 +217,6 @@ std::vector<std::vector<NodeId>> users(const Graph& graph) {
     return result;
 }
 
-void replace_uses(Graph& graph, ValueId from, ValueId to) {
-    for (Node& node : graph.nodes) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
-    for (Port& port : graph.outputs) {
-        if (port.value == from) port.value = to;
-    }
-}
-
 void remove_unused(Graph& graph) {
     std::vector<bool> needed(graph.values.size(), false);
     for (const Port& port : graph.outputs) needed[port.value] = true;

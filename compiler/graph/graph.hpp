@@ -85,6 +85,7 @@ struct Node {
 
     const OpcodeSpec& spec() const { return kernels::spec_of(opcode); }
 };
+inline bool is(const Node& node, std::string_view opcode) { return node.spec().name == opcode; }
 
 /// Types of arrays that the host has and the device not.
 enum class HostType : uint8_t {
@@ -193,8 +194,6 @@ Dims dims(const std::vector<int64_t>& sizes);
 std::vector<int32_t> producers(const Graph& graph);
 /// The nodes that read each value, in order; a node stands once for each operand.
 std::vector<std::vector<NodeId>> users(const Graph& graph);
-/// Uses of `from`, outputs of the graph included, become uses of `to`.
-void replace_uses(Graph& graph, ValueId from, ValueId to);
 /// Drops nodes without effect on an output, and nodes whose `outputs` were emptied; then values that nobody
 /// names. Ids change.
 void remove_unused(Graph& graph);

@@ -7,16 +7,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/text.hpp"
 #include "compiler/onnx/import.hpp"
 #include "compiler/pipeline/compile.hpp"
 
 namespace kpu::compiler {
 extern const FrontEnd onnx_front_end;
 namespace {
-
-bool ends_with(std::string_view text, std::string_view end) {
-    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
 
 /// ModelProto begins with ir_version (field 1, a small number); the fields behind it are of known numbers. A model
 /// whose fields stand in another order is taken by its name.

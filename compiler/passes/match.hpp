@@ -7,7 +7,7 @@
 
 namespace kpu::passes {
 
-inline bool is(const Node& node, std::string_view opcode) { return node.spec().name == opcode; }
+using graph::is;
 bool is_any(const Node& node, std::initializer_list<std::string_view> opcodes);
 bool is_elementwise(const Node& node);
 

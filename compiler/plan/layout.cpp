@@ -26,7 +26,9 @@ namespace {
 class Layout {
   public:
     Layout(Graph graph, const Target& target, const Guide& guide)
-        : graph_(std::move(graph)), target_(target), guide_(guide) {}
+        : graph_(std::move(graph)), target_(target), guide_(guide) {
+        graph::check_positions(graph_);
+    }
 
     /// Divides L2. Result: what is left for tensors.
     Room room() {

@@ -62,8 +62,6 @@ struct TileOp {
 /// The dimensions of a value as operands have them: a scalar counts as one dimension of 1.
 Dims shape_of(const graph::Value& value);
 
-inline bool is(const graph::Node& node, std::string_view opcode) { return node.spec().name == opcode; }
-
 /// The type that a kernel for the node works on.
 ElemType data_type(const graph::Graph& graph, const graph::Node& node);
 

@@ -50,12 +50,6 @@ BufferDecl BufferDecl::with_count(uint32_t count) const {
     result.message.set_count(count);
     return result;
 }
-BufferDecl BufferDecl::with_output_byte_range(uint64_t begin, uint64_t end) const {
-    BufferDecl result = *this;
-    result.message.set_range_begin(begin);
-    result.message.set_range_end(end);
-    return result;
-}
 
 Expr Expr::leaf(Op op, uint64_t bits, const std::string& name) {
     Expr expr;

@@ -29,7 +29,6 @@ class BufferDecl {
     static BufferDecl workgroup(std::string name, uint32_t count, Type type);
     static BufferDecl scalar(std::string name, Type type);
     BufferDecl with_count(uint32_t count) const;
-    BufferDecl with_output_byte_range(uint64_t begin, uint64_t end) const;
 
     proto::KernelBuffer message;
     int64_t binding = -1;  ///< unique; the order of the declarations is that of the operands

@@ -29,7 +29,6 @@ class DeviceTimeline {
     Cycles cycles(traces::Cause device_cause) const { return totals_[static_cast<size_t>(device_cause)]; }
     /// By operation; the last entry is work of no operation.
     const std::vector<Cycles>& charged() const { return charged_; }
-    Cycles settled_until() const { return settled_; }
 
   private:
     struct Item {

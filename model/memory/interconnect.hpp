@@ -25,7 +25,6 @@ class Interconnect : public sc_core::sc_module {
 
     /// Target sockets port_<i>: units bind their initiator sockets here.
     StreamTargetSocket& port(unsigned i);
-    unsigned port_count() const { return static_cast<unsigned>(ports_.size()); }
     /// Initiator sockets l2, l1_<k>, ddr_<i>: bind to the memory targets. Channels of DDR share one storage.
     StreamInitiatorSocket& l2();
     StreamInitiatorSocket& l1(unsigned engine);

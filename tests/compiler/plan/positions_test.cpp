@@ -144,5 +144,27 @@ TEST(Forms, AreThoseThatNobodyElseNeeds) {
     EXPECT_GT(chosen, 1u);
 }
 
+TEST(Forms, FitToTheirPositions) {
+    const auto refusal = [](const std::function<void(Graph&)>& change) {
+        Graph graph = Decoder(ElemType::f32, 1).maker.graph();
+        change(graph);
+        try {
+            graph::check_positions(graph);
+        } catch (const UserError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    EXPECT_EQ(refusal([](Graph&) {}), "");
+    EXPECT_THAT(refusal([](Graph& graph) { graph.positions = {}; }),
+                ::testing::HasSubstr("has no positions"));
+    EXPECT_THAT(refusal([](Graph& graph) { graph.positions.step = 0; }),
+                ::testing::HasSubstr("has no positions"));
+    EXPECT_THAT(refusal([](Graph& graph) { ++graph.positions.rows; }), ::testing::HasSubstr("rows at"));
+    EXPECT_THAT(refusal([](Graph& graph) { --graph.positions.count; }), ::testing::HasSubstr("rows at"));
+    EXPECT_THAT(refusal([](Graph& graph) { graph.positions.step = 100; }),
+                ::testing::HasSubstr("has not 1 forms"));
+}
+
 }  // namespace
 }  // namespace kpu::compiler
