@@ -104,7 +104,7 @@ TEST_P(DataPathModes, SequenceIsClean) {
     s.m.at(s.m.transfer("again", s.a, s.d)).deps = {copy};
     Flight f(s.m.program, GetParam());
     for (const char* name : {"load", "copy", "again"}) f.run(name);
-    EXPECT_EQ(f.data.hazard_count(), 0u);
+    EXPECT_EQ(f.data.hazards().count(), 0u);
 }
 
 // The same without tokens, one after the other in this run: each pair is a race all the same.
@@ -118,7 +118,7 @@ TEST_P(DataPathModes, SequenceWithoutTokensRaces) {
     EXPECT_EQ(f.count(HazardKind::raw), 1u) << "copy reads what load wrote";
     EXPECT_EQ(f.count(HazardKind::war), 1u) << "again writes what copy read";
     EXPECT_EQ(f.count(HazardKind::waw), 1u) << "again writes what load wrote";
-    EXPECT_EQ(f.data.hazard_count(), 3u);
+    EXPECT_EQ(f.data.hazards().count(), 3u);
 }
 
 // A reader that came before the write that the text has before it: stale. What it read was there before.
@@ -130,7 +130,7 @@ TEST_P(DataPathModes, ReadBeforeItsWriteIsStale) {
     Flight f(s.m.program, GetParam());
     for (const char* name : {"load", "copy", "reload"}) f.run(name);
     EXPECT_EQ(f.count(HazardKind::stale), 1u);
-    EXPECT_EQ(f.data.hazard_count(), 1u);
+    EXPECT_EQ(f.data.hazards().count(), 1u);
     EXPECT_THAT(to_string(f.data.hazards().findings()[0]),
                 HasSubstr("task `reload` writes bytes 0..63 of L2 buffer `A` after task `copy`"));
 }
@@ -208,7 +208,7 @@ TEST_P(DataPathModes, ReadOfInFlightWrite) {
     f.start("load");
     f.start("copy");
     EXPECT_EQ(f.count(HazardKind::raw), 1u);
-    EXPECT_EQ(f.data.hazard_count(), 1u);
+    EXPECT_EQ(f.data.hazards().count(), 1u);
 }
 
 // A write of what is still being read: war.
@@ -222,7 +222,7 @@ TEST_P(DataPathModes, WriteOfInFlightRead) {
     f.start("copy");
     f.start("again");
     EXPECT_EQ(f.count(HazardKind::war), 1u);
-    EXPECT_EQ(f.data.hazard_count(), 1u);
+    EXPECT_EQ(f.data.hazards().count(), 1u);
 }
 
 // Two writes of the same bytes in flight: waw.
@@ -234,7 +234,7 @@ TEST_P(DataPathModes, WriteOfInFlightWrite) {
     f.start("load");
     f.start("again");
     EXPECT_EQ(f.count(HazardKind::waw), 1u);
-    EXPECT_EQ(f.data.hazard_count(), 1u);
+    EXPECT_EQ(f.data.hazards().count(), 1u);
 }
 
 // Neighbours, readers of the same bytes, equal addresses in other levels, and interleaved columns share no
@@ -251,7 +251,7 @@ TEST_P(DataPathModes, NoCommonByteNoHazard) {
     Flight f(s.m.program, GetParam());
     for (const char* name : {"even", "odd", "low", "high"}) f.start(name);
     for (const char* name : {"high", "odd", "low", "even"}) f.finish(name);
-    EXPECT_EQ(f.data.hazard_count(), 0u);
+    EXPECT_EQ(f.data.hazards().count(), 0u);
 }
 
 // One shared element of two strided regions is enough.
@@ -276,7 +276,7 @@ TEST_P(DataPathModes, UnwrittenRead) {
     s.m.add_positions();
     Flight f(s.m.program, GetParam());
     f.run("half");
-    EXPECT_EQ(f.data.hazard_count(), 0u);
+    EXPECT_EQ(f.data.hazards().count(), 0u);
     f.run("copy");
     ASSERT_EQ(f.count(HazardKind::unwritten), 1u);
     EXPECT_EQ(to_string(f.data.hazards().findings().at(0)),
@@ -294,7 +294,7 @@ TEST_P(DataPathModes, InPlaceIsNoHazard) {
     Flight f(s.m.program, GetParam());
     f.run("load");
     f.run("inc");
-    EXPECT_EQ(f.data.hazard_count(), 0u);
+    EXPECT_EQ(f.data.hazards().count(), 0u);
     if (!GetParam()) return;
     EXPECT_EQ(f.l2(5), 8);
 }
@@ -310,7 +310,7 @@ TEST_P(DataPathModes, FindingsAreDeduplicated) {
     for (const char* name : {"load(i=0)", "load(i=1)", "load(i=2)"}) f.start(name);
     ASSERT_EQ(f.data.hazards().findings().size(), 1u);
     EXPECT_EQ(f.data.hazards().findings()[0].count, 2u) << "each with the writer before it";
-    EXPECT_EQ(f.data.hazard_count(), 2u);
+    EXPECT_EQ(f.data.hazards().count(), 2u);
     EXPECT_THAT(
         to_string(f.data.hazards().findings()[0]),
         HasSubstr(
@@ -364,7 +364,7 @@ TEST(DataPath, LateEvaluationIsExactWithoutReports) {
     f.run("overwrite");
     f.finish("copy");
     EXPECT_EQ(f.l2(size), 7);
-    EXPECT_EQ(f.data.hazard_count(), 0u);
+    EXPECT_EQ(f.data.hazards().count(), 0u);
 }
 
 // Two tasks that swap through each other's inputs both see the bytes as of their start.
@@ -399,7 +399,7 @@ TEST(DataPath, RewriteOfTheSameBytesIsBenign) {
     EXPECT_EQ(f.data.hazards().benign(), 0u) << "not known before the commit";
     f.finish("reload");
     f.finish("use");
-    EXPECT_EQ(f.data.hazard_count(), 1u);
+    EXPECT_EQ(f.data.hazards().count(), 1u);
     EXPECT_EQ(f.data.hazards().benign(), 1u);
     EXPECT_THAT(to_string(f.data.hazards().findings()[0]), HasSubstr("benign"));
 }
@@ -430,7 +430,7 @@ TEST(DataPath, UnequalWritersAreNotBenign) {
         f.start("other");
         f.finish(swap ? "other" : "load");
         f.finish(swap ? "load" : "other");
-        EXPECT_EQ(f.data.hazard_count(), 1u);
+        EXPECT_EQ(f.data.hazards().count(), 1u);
         EXPECT_EQ(f.data.hazards().benign(), 0u);
         EXPECT_THAT(to_string(f.data.hazards().findings()[0]), Not(HasSubstr("benign")));
         EXPECT_EQ(f.l2(0), swap ? 7 : 8) << "the last to complete wins";
