@@ -192,6 +192,8 @@ Table make_table() {
             "entries of the token table of each engine's sequencer");
     integer(t, "sequencer.dispatch_cycles", "cycle", required, "2", 0, 100000,
             "between two task dispatches of one sequencer");
+    integer(t, "sequencer.launch_cycles", "cycle", optional, "0", 0, 10000000,
+            "from the start of a program to its first dispatch: what its launch takes");
     add_engine(t);
     add_sram(t, "l2", "1048576", "6", "3");
     add_dma(t, "system_dma", "1", 0);  // a device may have none

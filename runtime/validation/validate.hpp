@@ -6,17 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/validation/measured.hpp"
+#include "runtime/validation/row_runner.hpp"
 #include "runtime/validation/tiling.hpp"
 
 namespace kpu::validation {
-
-/// Where the array's cycles of a simulated row went, as shares of all.
-struct Causes {
-    double useful = 0, fill_drain = 0, padding = 0;
-    double stalled = 0;   ///< waiting for data or for other work
-    std::string largest;  ///< of the stalls, as docs/stall_causes.md names them; empty: none
-};
 
 struct ComparedRow {
     MeasuredRow measured;

@@ -257,6 +257,7 @@ const std::vector<SteppedParameter>& stepped_parameters() {
             {"clock.interconnect_mhz", E::faster, "clock.core_mhz"},
             {"sequencer.max_active_tokens", E::faster},
             {"sequencer.dispatch_cycles", E::slower},
+            {"sequencer.launch_cycles", E::slower, "100"},  // 0 is none
             {"engine.count", E::either},
             {"engine.array.count", E::faster},
             {"engine.array.rows", E::either},  // a larger array fills and drains longer

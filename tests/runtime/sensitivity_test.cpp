@@ -140,6 +140,7 @@ const std::vector<Turned>& cases() {
         {"clock.core_mhz", "1000", "500", Change::up, "gemm_relu", "npm_lite", "time.total_us"},
         {"sequencer.max_active_tokens", "64", "2", Change::up, "conv_pool"},
         {"sequencer.dispatch_cycles", "2", "400", Change::up, "digits"},
+        {"sequencer.launch_cycles", "0", "700", Change::up, "digits"},
         {"engine.count", "1", "2", Change::up, "digits", "tile32", static_energy},
         {"engine.array.count", "1", "2", Change::down, gemm, tile32},
         {"engine.array.rows", "32", "16", Change::up, gemm, tile32},

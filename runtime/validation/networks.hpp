@@ -1,0 +1,21 @@
+#pragma once
+// Kernels of named workloads: gemm_MxKxN, conv_BxHxWxCxKxRxSTRIDExPAD, layernorm_MxN, softmax_MxN, attention_HEADSxSEQxDIM,
+// and the networks of the TPU v3 table.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/validation/measured.hpp"
+
+namespace kpu::validation {
+
+struct Workload {
+    LayerClass layer_class = LayerClass::gemm;
+    std::vector<Kernel> kernels;
+    std::string unknown;  ///< what the name leaves open, and what was taken
+};
+/// None for a name that is none of these, or whose sizes are out of range.
+std::optional<Workload> workload_of(std::string_view name);
+
+}  // namespace kpu::validation
