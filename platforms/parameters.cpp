@@ -89,6 +89,8 @@ void add_engine(Table& t) {
             "physical ws and is: vectors that one command streams (those of a convolution in one row of its "
             "output), "
             "only behind the last of which the next stationary elements enter; 0: behind the whole stream");
+    integer(t, "engine.array.command_cycles", "cycle", optional, "0", 0, 100000,
+            "from one command of the array to the next at least: what issues them takes as long");
     integer(t, "engine.vector.cstl_count", "", required, "2", 1, 256, "CSTL units per engine");
     integer(t, "engine.vector.vpu_count", "", required, "1", 0, 256, "VPU units per engine");
     integer(t, "engine.vector.lanes", "", required, "64", 1, wide, "elements a cycle of one unit");

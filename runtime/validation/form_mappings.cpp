@@ -31,7 +31,7 @@ void add(Table& table, std::vector<MeasuredRow>& rows, const std::string& networ
     for (const char* dim : {"C", "K", "P", "Q", "R", "stride"})
         row.index += (row.index.empty() ? "" : " ") +
                      (dim == std::string("stride") ? "s" : std::string(dim)) + table.cell(dim);
-    row.group = network + " " + row.index;
+    row.group = network + " " + row.index;  // whichever predictor chose the mapping
     row.index += fmt::format(" [{}]", table.cell("mapping"));
     row.cycles = row.least = row.most = table.measured(column, "cycles");
     if (!extents || table.has_errors()) return;

@@ -182,11 +182,13 @@ class KernelProgram {
                 std::vector<Task> loads;
                 if (rows.first == 0)  // the right operand stays for all rows
                     loads.push_back(load(b, b_home, 0, bytes_of({k, columns.size}), before));
-                if (columns.first == 0 || tile_m < kernel_.m)
+                if (!kernel_.left_is_here && (columns.first == 0 || tile_m < kernel_.m))
                     loads.push_back(load(a, a_home, 0, bytes_of({rows.size, k}), before));
                 if (loads.empty()) loads = before;
                 const std::vector<Task> done = multiply(a, b, y, parts, sums, rows.size, columns.size, loads);
-                before = {store(y_home, y, 0, bytes_of({rows.size, columns.size}), done)};
+                before = done;
+                if (!kernel_.result_stays)
+                    before = {store(y_home, y, 0, bytes_of({rows.size, columns.size}), done)};
             }
         }
     }
@@ -355,8 +357,9 @@ class KernelProgram {
 }  // namespace
 
 std::string Kernel::text() const {
-    return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(kind), opcode, int(elem),
-                       int(home), m, n, k, heads, inputs, batch, height, width, window, stride, pad);
+    return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(kind), opcode, int(elem),
+                       int(home), m, n, k, heads, inputs, batch, height, width, window, stride, pad,
+                       left_is_here, result_stays);
 }
 
 int64_t laid_out(const std::vector<int64_t>& shape, int64_t lane_count) {

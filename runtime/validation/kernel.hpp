@@ -28,6 +28,7 @@ struct Kernel {
     int64_t heads = 1, inputs = 1;
     int64_t batch = 1, height = 1, width = 1;  ///< of the pictures that go in: `k` channels; `n` come out
     int64_t window = 1, stride = 1, pad = 0;
+    bool left_is_here = false, result_stays = false;  ///< of a product: in L1 before, and behind
     int64_t out_height() const { return (height + 2 * pad - window) / stride + 1; }
     int64_t out_width() const { return (width + 2 * pad - window) / stride + 1; }
     /// All of it, to tell kernels apart.

@@ -264,6 +264,7 @@ class MappedLayer {
         stored_.at(pass.slot) = movers_.store(to, from, last ? *last : pass.loads.back());
     }
 
+    /// The pixels of a tile at one position of the window, column by column: commands go along P.
     Task product(const Pass& pass, Span rows, Span columns, int64_t r, int64_t s,
                  const std::vector<Task>& wait) {
         const int64_t tile_c = m_.tile_at(Dim::c), tile_k = m_.tile_at(Dim::k), tile_q = m_.tile_at(Dim::q);
@@ -273,16 +274,16 @@ class MappedLayer {
             columns.first * m_.stride + at(Dim::s) + s - m_.pad() - pass.in_columns.first;
         const Region x = program_.region(
             "", operands_, pass.place + (in_row * pass.in_columns.size + in_column) * tile_c,
-            bytes_type({1, rows.size, columns.size, tile_c})
-                .strides({0, m_.stride * pass.in_columns.size * tile_c, m_.stride * tile_c, 1}));
+            bytes_type({1, columns.size, rows.size, tile_c})
+                .strides({0, m_.stride * tile_c, m_.stride * pass.in_columns.size * tile_c, 1}));
         const Region w = program_.region(
             "", operands_, pass.place + input_bytes_ + (r * m_.tile_at(Dim::s) + s) * tile_c * tile_k,
             bytes_type({1, 1, tile_c, tile_k}));
         const int64_t y_at =
             ((rows.first - at(Dim::p)) * tile_q + columns.first - at(Dim::q)) * tile_k * sum_bytes;
         const Region y = program_.region("", sums_, pass.sums + y_at,
-                                         tensor(ElemType::i32, {1, rows.size, columns.size, tile_k})
-                                             .strides({0, tile_q * tile_k, tile_k, 1}));
+                                         tensor(ElemType::i32, {1, columns.size, rows.size, tile_k})
+                                             .strides({0, tile_k, tile_q * tile_k, 1}));
         return program_.compute("conv2d.acc", {x, w, y}, {y})
             .attr("pads", {0, 0, 0, 0})
             .attr("strides", {1, 1})

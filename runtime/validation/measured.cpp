@@ -61,13 +61,17 @@ std::string_view name_of(LayerClass layer_class) {
             return "mapping";
         case LayerClass::small_mapped:
             return "mapping with tiles under the array";
+        case LayerClass::core_grid:
+            return "grid of cores";
+        case LayerClass::other_machine:
+            return "other machine";
     }
     throw InternalError("unknown class of layers");
 }
 
 std::vector<Form> all_forms() {
-    return {layer_form(),    copy_form(),    product_form(),     elementwise_form(),
-            workload_form(), mapping_form(), mapped_layer_form()};
+    return {layer_form(),   copy_form(),         product_form(),   elementwise_form(), workload_form(),
+            mapping_form(), mapped_layer_form(), core_grid_form(), power_form(),       task_form()};
 }
 
 std::string MeasuredRow::name() const {
@@ -85,6 +89,7 @@ std::string MeasuredRow::content() const {
                                    tiles.total, tiles.over_filters, tiles.over_pixels);
     for (const Kernel& kernel : kernels) text += "; " + kernel.text();
     if (mapped) text += "; " + mapped->text();
+    if (traffic_times > 0) text += fmt::format("; {} times", traffic_times);
     return text;
 }
 

@@ -49,8 +49,10 @@ enum class LayerClass : uint8_t {
     norm,
     attention,
     network,
-    mapped,       ///< explicit mappings whose tiles are no smaller than the array
-    small_mapped  ///< with tiles under its side
+    mapped,        ///< explicit mappings whose tiles are no smaller than the array
+    small_mapped,  ///< with tiles under its side
+    core_grid,     ///< products on a grid of cores
+    other_machine  ///< printed beside nothing
 };
 std::string_view name_of(LayerClass layer_class);
 
@@ -71,6 +73,8 @@ struct MeasuredRow {
     bool in_total = true;          ///< else it counts in its class alone
     std::string unknown;           ///< what the row leaves open
     std::vector<std::pair<std::string, double>> others;  ///< cycles of other simulators
+    /// Of a row whose DRAM traffic is compared and not its time: how often the layer comes; its elements have two bytes there.
+    int64_t traffic_times = 0;
     /// Of the same layer: rows of one group are compared in pairs by their order; empty: none.
     std::string group;
     double noise() const { return (most - least) / cycles; }

@@ -104,7 +104,38 @@ std::optional<Workload> network_of(std::string_view name) {
     return std::nullopt;
 }
 
+struct ChipRow {
+    std::string_view network, layer;
+    int64_t side, in, out, kernel, stride, pad, groups, pictures;
+};
+constexpr ChipRow chip_rows[] = {
+    {"alexnet", "CONV1", 227, 3, 96, 11, 4, 0, 1, 4},   {"alexnet", "CONV2", 27, 48, 128, 5, 1, 2, 2, 4},
+    {"alexnet", "CONV3", 13, 256, 384, 3, 1, 1, 1, 4},  {"alexnet", "CONV4", 13, 192, 192, 3, 1, 1, 2, 4},
+    {"alexnet", "CONV5", 13, 192, 128, 3, 1, 1, 2, 4},  {"vgg16", "CONV1-1", 224, 3, 64, 3, 1, 1, 1, 3},
+    {"vgg16", "CONV1-2", 224, 64, 64, 3, 1, 1, 1, 3},   {"vgg16", "CONV2-1", 112, 64, 128, 3, 1, 1, 1, 3},
+    {"vgg16", "CONV2-2", 112, 128, 128, 3, 1, 1, 1, 3}, {"vgg16", "CONV3-1", 56, 128, 256, 3, 1, 1, 1, 3},
+    {"vgg16", "CONV3-2", 56, 256, 256, 3, 1, 1, 1, 3},  {"vgg16", "CONV3-3", 56, 256, 256, 3, 1, 1, 1, 3},
+    {"vgg16", "CONV4-1", 28, 256, 512, 3, 1, 1, 1, 3},  {"vgg16", "CONV4-2", 28, 512, 512, 3, 1, 1, 1, 3},
+    {"vgg16", "CONV4-3", 28, 512, 512, 3, 1, 1, 1, 3},  {"vgg16", "CONV5-1", 14, 512, 512, 3, 1, 1, 1, 3},
+    {"vgg16", "CONV5-2", 14, 512, 512, 3, 1, 1, 1, 3},  {"vgg16", "CONV5-3", 14, 512, 512, 3, 1, 1, 1, 3}};
+
 }  // namespace
+
+std::optional<ChipLayer> chip_layer_of(std::string_view network, std::string_view layer) {
+    for (const ChipRow& row : chip_rows) {
+        if (row.network != network || row.layer != layer) continue;
+        ChipLayer found;
+        found.times = row.groups * row.pictures;
+        Work& work = found.work;
+        work.kind = Work::Kind::convolution;
+        work.in_channels = row.in, work.out_channels = row.out;
+        work.in_height = work.in_width = row.side;
+        work.kernel = row.kernel, work.stride = row.stride, work.pad = row.pad;
+        work.out_height = work.out_width = (row.side + 2 * row.pad - row.kernel) / row.stride + 1;
+        return found;
+    }
+    return std::nullopt;
+}
 
 std::optional<Workload> workload_of(std::string_view name) {
     if (auto network = network_of(name)) return network;

@@ -44,6 +44,8 @@ Run run_program(Module module, const platforms::Platform& platform, const std::a
     Run result;
     result.cycles = double(simulation.now());
     result.causes = causes_of(simulation.stats(), result.cycles);
+    result.dram_bytes =
+        simulation.stats().real("bytes.dram.read") + simulation.stats().real("bytes.dram.write");
     return result;
 }
 
@@ -51,6 +53,7 @@ Run run_program(Module module, const platforms::Platform& platform, const std::a
 Run both(const Run& first, const Run& second) {
     Run sum;
     sum.cycles = first.cycles + second.cycles;
+    sum.dram_bytes = first.dram_bytes + second.dram_bytes;
     const double share = second.cycles / sum.cycles, rest = 1 - share;
     const auto mean = [&](double a, double b) { return a * rest + b * share; };
     const Causes &a = first.causes, &b = second.causes;

@@ -19,6 +19,7 @@ struct Causes {
 
 struct Run {
     double cycles = 0;
+    double dram_bytes = 0;
     Causes causes;
 };
 

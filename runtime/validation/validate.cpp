@@ -53,9 +53,21 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
     return of_a == 0 || of_b == 0 ? std::numeric_limits<double>::quiet_NaN() : both / std::sqrt(of_a * of_b);
 }
 
+/// Bytes of DRAM in this compiler's choice, of a row whose time compares with nothing.
+void compare_traffic(ComparedRow& row, RowRunner& runner, const platforms::Platform& platform) {
+    constexpr double bytes = 2, mega = 1e6;  // of an element of the chip; ours have one
+    const double times = bytes * double(row.measured.traffic_times);
+    try {
+        row.dram_megabytes = runner.run(own_choice(row.measured.work, platform)).dram_bytes * times / mega;
+    } catch (const UserError& error) {
+        row.own_failed = error.what();
+    }
+}
+
 void compare(ComparedRow& row, RowRunner& runner, const platforms::Platform& platform,
              const ValidateOptions& options) {
     const Work& work = row.measured.work;
+    if (row.measured.traffic_times > 0) return compare_traffic(row, runner, platform);
     if (work.kind == Work::Kind::product || work.kind == Work::Kind::convolution)
         row.tiles = tiles_of(row.measured, budget_of(platform)).count(work);
     const Run measured = runner.run(row.measured);
@@ -108,6 +120,25 @@ std::vector<Summary> summaries_of(const std::vector<ComparedRow>& rows) {
     return summaries;
 }
 
+PairOrder pair_order_of(const std::vector<ComparedRow>& rows) {
+    constexpr double apart = 1.1;
+    std::map<std::string, std::vector<const ComparedRow*>> groups;
+    for (const ComparedRow& row : rows)
+        if (row.counted() && !row.measured.group.empty()) groups[row.measured.group].push_back(&row);
+    PairOrder order;
+    for (const auto& [name, members] : groups) {
+        for (size_t i = 0; i < members.size(); ++i) {
+            for (size_t j = 0; j < i; ++j) {
+                const double a = members[i]->measured.cycles, b = members[j]->measured.cycles;
+                if (std::max(a, b) <= apart * std::min(a, b)) continue;
+                ++order.pairs;
+                order.right += (*members[i]->simulated < *members[j]->simulated) == (a < b);
+            }
+        }
+    }
+    return order;
+}
+
 std::vector<ComparedRow> validate(std::vector<MeasuredRow> rows, const platforms::Platform& platform,
                                   const ValidateOptions& options) {
     std::vector<ComparedRow> result;
@@ -124,7 +155,7 @@ std::vector<ComparedRow> validate(std::vector<MeasuredRow> rows, const platforms
         ComparedRow row;
         if (const auto found = known.find(content); found != known.end()) row = found->second;
         row.measured = std::move(measured);
-        if (row.measured.simulates() && !row.simulated) {
+        if (row.measured.simulates() && !row.simulated && !row.dram_megabytes) {
             try {
                 compare(row, runner, platform, options);
             } catch (const UserError& error) {

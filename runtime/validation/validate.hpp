@@ -13,10 +13,11 @@ namespace kpu::validation {
 
 struct ComparedRow {
     MeasuredRow measured;
-    std::optional<double> simulated;  ///< cycles of the measured schedule; none: the row gives no shape
-    std::optional<double> own;        ///< of this compiler's choice, where it was asked for
-    std::string own_failed;           ///< why it has none
-    int64_t tiles = 0;                ///< of the schedule that was simulated
+    std::optional<double> simulated;       ///< cycles of the measured schedule; none: the row gives no shape
+    std::optional<double> own;             ///< of this compiler's choice, where it was asked for
+    std::string own_failed;                ///< why it has none
+    std::optional<double> dram_megabytes;  ///< of a row whose traffic is compared
+    int64_t tiles = 0;                     ///< of the schedule that was simulated
     Causes causes;
     double error() const { return (*simulated - measured.cycles) / measured.cycles; }  ///< signed
     bool counted() const { return simulated && measured.not_counted.empty(); }
@@ -33,6 +34,12 @@ struct Summary {
 Summary summary_of(const std::string& name, const std::vector<const ComparedRow*>& rows);
 /// One for each class that has rows, of at least 50,000 measured cycles; one for all that are below; one for all rows, last.
 std::vector<Summary> summaries_of(const std::vector<ComparedRow>& rows);
+
+/// Of rows that count and are of one group, pairs whose measurements differ by over 10 %: how many are ordered as measured.
+struct PairOrder {
+    size_t pairs = 0, right = 0;
+};
+PairOrder pair_order_of(const std::vector<ComparedRow>& rows);
 
 struct ValidateOptions {
     bool own = true;  ///< compile each layer as well
