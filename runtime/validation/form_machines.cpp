@@ -44,9 +44,15 @@ void read_grid(Table& table, std::vector<MeasuredRow>& rows) {
             "give BFLOAT16 with HiFi2 or HiFi4, BFLOAT8_B with HiFi2 or LoFi, or BFLOAT4_B with LoFi");
     kernel.elem = format->elem;
     kernel.left_is_here = table.cell("in0_mem") == "L1", kernel.result_stays = table.cell("out_mem") == "L1";
-    if (table.cell("trace") != "True") row.not_counted = "timed by the host";
-    row.unknown = "blocks of a core and the order of multicasts";
-    row.kernels = {kernel};
+    constexpr int64_t most_macs = int64_t{1} << 36;  // more take minutes to simulate
+    if (kernel.m * kernel.k > most_macs / kernel.n) {
+        row.not_counted = "over 2^36 multiply-adds";
+    } else if (table.cell("trace") == "True") {
+        row.unknown = "blocks of a core and the order of multicasts";
+        row.kernels = {kernel};
+    } else {
+        row.not_counted = "timed by the host";
+    }
     rows.push_back(std::move(row));
 }
 

@@ -47,6 +47,7 @@ void add(Table& table, std::vector<MeasuredRow>& rows, const std::string& networ
     const auto small = [&](Dim dim) { return m.tile_at(dim) < side; };
     const bool under = small(Dim::c) || small(Dim::k) || m.tile_at(Dim::p) * m.tile_at(Dim::q) < side;
     row.layer_class = under ? LayerClass::small_mapped : LayerClass::mapped;
+    row.in_total = !under;  // what ran there is not what the mapping says
     if (std::max(m.spatial_c, m.spatial_k) > side || (m.spatial_c < side && m.spatial_k < side)) {
         row.mapped.reset();
         row.not_counted = "an array of another side";
