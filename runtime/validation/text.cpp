@@ -25,6 +25,7 @@ std::string remark_of(const ComparedRow& row) {
         remark += fmt::format("{}{} tiles instead of {}", remark.empty() ? "" : "; ", row.tiles,
                               row.measured.tiles.total);
     const auto add = [&](const std::string& text) { remark += (remark.empty() ? "" : "; ") + text; };
+    if (!row.measured.in_total) add("counts in its class alone");
     if (!row.measured.unknown.empty()) add("unknown: " + row.measured.unknown);
     for (const auto& [name, value] : row.measured.others) add(fmt::format("{}: {:.6g}", name, value));
     if (row.dram_megabytes)

@@ -25,7 +25,6 @@ from accuracy_machines import (
     class_table,
     last_class,
     part_of,
-    percent,
     report_of,
     row_cells,
     summary,
@@ -50,11 +49,12 @@ def page_rows(study: Study) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def counted_rows(study: Study) -> list[tuple[float, float]]:
-    """Measured and simulated cycles of the rows of a page that count."""
+def counted_rows(study: Study, in_all_or_class: bool = False) -> list[tuple[float, float]]:
+    """Measured and simulated cycles of the rows of a page that count in the total, or also in a class."""
     at = 3 if study.form == "own" else 2
     rows = [row for row in page_rows(study) if row[at] != "-" and "not counted" not in row[-1]]
-    return [(float(row[1]), float(row[at])) for row in rows]
+    alone = "counts in its class alone"
+    return [(float(row[1]), float(row[at])) for row in rows if in_all_or_class or alone not in row[-1]]
 
 
 def without_source(text: str) -> list[str]:
@@ -133,16 +133,17 @@ class Page(unittest.TestCase):
         mean = statistics.fmean(abs(float(row[3].split()[0])) for row in compared)
         peers = [statistics.fmean(abs(float(row[at].split()[0])) for row in compared) for at in range(4, 8)]
         self.assertLess(mean, min(peers) / 2)
-        said = part_of(by_name["workloads"].page, "peers")
-        for value in [mean, *peers]:
-            self.assertIn(percent(value / 100), said)
+        said = part_of(by_name["workloads"].page, "peers").splitlines()
+        cells = next(line for line in said if line.startswith("| abs. error")).strip("|").split("|")[1:]
+        for cell, value in zip(cells, [mean, *peers], strict=True):
+            self.assertAlmostEqual(float(cell.split()[0]), value, delta=0.11)
 
     def test_pictures(self) -> None:
         """Each has a point for each row that counts."""
         for study in (study for study in STUDIES if study.picture):
             with self.subTest(study.name):
                 points = study.drawing.read_text(encoding="utf-8").count("fill-opacity")
-                self.assertEqual(points, len(counted_rows(study)))
+                self.assertEqual(points, len(counted_rows(study, True)))
 
     def test_script_knows_its_places(self) -> None:
         """A page without the marks is refused."""
@@ -222,7 +223,7 @@ class Command(unittest.TestCase):
         texts = {
             "kernel,rows,cols,bytes,us\nmine,1024,1024,2097152,2.5\n": "copy up to 4 MB",
             "set,M,N,K,fusion_us\nmine,128,128,128,1.3\nmine,2048,128,128,3\n": "GEMM above 896 a side",
-            'op,shape,us\nadd,"(1024, 64)",2.1\nrelu,"(512,)",0.9\n': "activation",
+            'op,shape,us\nadd,"(1024, 64)",2.1\nrelu,"(640,)",0.9\n': "activation",
         }
         for text, name in texts.items():
             done = subprocess.run(
@@ -244,7 +245,8 @@ class Command(unittest.TestCase):
         self.assertEqual(report["measured"], 9490)
         changes = {change["parameter"]: change for change in report["changes"]}
         launch = changes["sequencer.launch_cycles"]
-        self.assertAlmostEqual(launch["needed"] - launch["now"], 9490 - report["simulated"], delta=95)
+        self.assertGreater(launch["needed"], launch["now"])  # it is too fast
+        self.assertAlmostEqual(launch["cycles"], 9490, delta=95)
         by_line = subprocess.run([*command, "4"], capture_output=True, text=True, check=True)
         self.assertEqual(by_line.stdout, done.stdout)
         said = self.refused(rows, "--platform", "tpu_v3_core", "--explain", "gemm_512")
