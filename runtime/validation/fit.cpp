@@ -95,7 +95,7 @@ class Trial {
 std::vector<double> ladder(double now, bool up) {
     std::vector<double> values;
     if (now == 0) {
-        constexpr double last = 16384;
+        constexpr double last = 1 << 20;
         if (up)
             for (double value = 1; value <= last; value *= 2) values.push_back(value);
         return values;
@@ -185,7 +185,8 @@ Explained explain_row(MeasuredRow row, const platforms::Platform& platform,
         Trial trial(explained.row, platform, path, whole, interrupt);
         Change change{std::string(lever->cause), path, *now, std::nullopt, *now, explained.simulated};
         for (const bool up : {false, true}) search(trial, measured, explained.simulated, up, change);
-        if (change.nearest == change.now) continue;
+        constexpr double little = 0.9;  // of the distance is left: the parameter does not bear on it
+        if (std::abs(change.cycles - measured) >= little * std::abs(explained.simulated - measured)) continue;
         if (std::abs(change.cycles - measured) <= within * measured) change.needed = change.nearest;
         explained.changes.push_back(change);
     }

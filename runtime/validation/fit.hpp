@@ -26,7 +26,7 @@ struct Explained {
     MeasuredRow row;  ///< in cycles
     double simulated = 0;
     std::vector<Change>
-        changes;  ///< those that meet the measurement first, the least change first; without those that change nothing
+        changes;  ///< those that meet the measurement first, the least change first; without those that leave over nine tenths of the distance
 };
 
 /// Throws UserError for a row that is not simulated.
