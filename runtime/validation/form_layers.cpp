@@ -63,6 +63,13 @@ class LayerReader {
         work.pool = std::max<int64_t>(1, table_.number("pool", 0, Table::largest));
         work.pool_stride = std::max<int64_t>(1, table_.number("pool_stride", 0, Table::largest));
         if (table_.has_errors()) return;
+        const double macs = double(work.in_channels) * double(work.out_channels) * double(work.out_height) *
+                            double(work.out_width) * double(work.kernel) * double(work.kernel);
+        constexpr double most_macs = 1e12, most_pixels = 1e10;
+        if (macs > most_macs ||
+            double(work.in_height) * double(work.in_width) * double(work.in_channels) > most_pixels)
+            return table_.fail(fmt::format("the layer has {:.3g} multiply-adds", macs),
+                               "leave rows of over 1e12 multiply-adds or 1e10 elements out");
         const int64_t derived = (work.in_height + 2 * work.pad - work.kernel) / work.stride + 1;
         // a side of the padding may be wider than the other by a pixel or two, not more
         if (work.pad >= work.kernel || std::llabs(derived - work.out_height) > 1 ||

@@ -25,7 +25,7 @@ std::optional<Extents> extents_of(Table& table) {
 void add(Table& table, std::vector<MeasuredRow>& rows, const std::string& network, const std::string& kind,
          const char* column) {
     const auto extents = extents_of(table);
-    const int64_t stride = table.needed("stride", 1, 1 << 10);
+    const int64_t stride = table.needed("stride", 1, 16);
     MeasuredRow row;
     row.network = network, row.kind = kind;
     for (const char* dim : {"C", "K", "P", "Q", "R", "stride"})

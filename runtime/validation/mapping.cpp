@@ -313,9 +313,9 @@ int64_t Mapped::passes() const {
     return passes;
 }
 
-int64_t Mapped::macs() const {
-    int64_t macs = 1;
-    for (const int64_t extent : extents) macs *= extent;
+double Mapped::macs() const {
+    double macs = 1;
+    for (const int64_t extent : extents) macs *= double(extent);
     return macs;
 }
 
@@ -351,13 +351,16 @@ Mapped parse_mapping(std::string_view text, const Extents& extents, int64_t stri
             const Factor factor = factor_of(words[i]);
             if (!factor.dim) continue;
             const auto dim = static_cast<size_t>(*factor.dim);
-            made.at(dim) = std::min(made.at(dim) * factor.count, int64_t{1} << 40);
-            if (factor.spatial) (factor.dim == Dim::c ? mapped.spatial_c : mapped.spatial_k) *= factor.count;
+            const auto grow = [&](int64_t& product) {
+                product = std::min(product * factor.count, int64_t{1} << 40);
+            };
+            grow(made.at(dim));
+            if (factor.spatial) grow(factor.dim == Dim::c ? mapped.spatial_c : mapped.spatial_k);
             if (level == 0 && !factor.spatial)
                 mapped.outer.push_back({*factor.dim, factor.count});
             else
-                mapped.tile.at(dim) = std::min(mapped.tile.at(dim) * factor.count, int64_t{1} << 40);
-            if (level == 3) mapped.inmost.at(dim) *= factor.count;
+                grow(mapped.tile.at(dim));
+            if (level == 3) grow(mapped.inmost.at(dim));
         }
     }
     check_product(mapped, made);
@@ -365,6 +368,11 @@ Mapped parse_mapping(std::string_view text, const Extents& extents, int64_t stri
 }
 
 Module mapped_schedule(const Mapped& mapped, const platforms::Platform& platform) {
+    constexpr double most_macs = 1e13;
+    if (mapped.macs() > most_macs)
+        throw UserError(
+            fmt::format("mapping: {:.3g} multiply-adds, {:.0e} are simulated. Fix: leave the row out.",
+                        mapped.macs(), most_macs));
     if (mapped.passes() > most_passes)
         throw UserError(fmt::format("mapping: {} passes over L3, {} are simulated. Fix: leave the row out.",
                                     mapped.passes(), most_passes));

@@ -31,7 +31,7 @@ struct Mapped {
     int64_t tile_at(Dim dim) const { return tile[static_cast<size_t>(dim)]; }
     int64_t pad() const { return (at(Dim::r) - 1) / 2; }
     int64_t passes() const;
-    int64_t macs() const;
+    double macs() const;
     std::string text() const;
 };
 

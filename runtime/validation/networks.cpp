@@ -153,11 +153,16 @@ std::optional<Workload> workload_of(std::string_view name) {
     if ((kind == "layernorm" || kind == "softmax") && n.size() == 2)
         return Workload{
             LayerClass::norm, {rows(kind == "softmax" ? "softmax" : "layernorm", n[0], n[1])}, ""};
-    if (kind == "attention" && n.size() == 3)
+    if (kind == "attention" && n.size() == 3 &&
+        double(n[0]) * double(n[1]) * double(std::max(n[1], n[2])) < 1e12)
         return Workload{LayerClass::attention, {attention(n[0], n[1], n[2])}, ""};
     if (kind != "conv" || n.size() != 8) return std::nullopt;
     // the columns of pictures and window: only square ones
     if (n[1] != n[2] || n[7] >= n[5] || n[1] + 2 * n[7] < n[5]) return std::nullopt;
+    const double pictures = double(n[0]) * double(n[1] + 2 * n[7]) * double(n[2] + 2 * n[7]);
+    const double weights = double(n[5]) * double(n[5]) * double(n[3]) * double(n[4]);
+    constexpr double most = 1e12;  // elements
+    if (pictures * double(std::max(n[3], n[4])) > most || weights > most) return std::nullopt;
     return Workload{n[5] == 1 ? LayerClass::pointwise : LayerClass::window,
                     {convolution(n[0], n[1], n[3], n[4], n[5], n[6], n[7])},
                     "layout of the picture"};

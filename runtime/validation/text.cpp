@@ -41,7 +41,7 @@ nlohmann::ordered_json number(double value) {
 
 std::string text_of(const std::vector<ComparedRow>& rows) {
     std::string text =
-        fmt::format("{:<28}{:<16}{:>12}{:>9}{:>12}{:>10}{:>12}  {}\n", "row", "class", "measured", "noise",
+        fmt::format("{:<27} {:<15} {:>12}{:>9}{:>12}{:>10}{:>12}  {}\n", "row", "class", "measured", "noise",
                     "simulated", "error", "own choice", "of the array's cycles; remarks");
     for (const ComparedRow& row : rows) {
         const MeasuredRow& m = row.measured;
@@ -49,18 +49,18 @@ std::string text_of(const std::vector<ComparedRow>& rows) {
         if (!row.own_failed.empty())
             remark += fmt::format("{}no own choice: {}", remark.empty() ? "" : "; ", row.own_failed);
         text += fmt::format(
-            "{:<28}{:<16}{:>12.0f}{:>9}{:>12}{:>10}{:>12}  {}{}\n", m.name(), name_of(m.layer_class),
+            "{:<27} {:<15} {:>12.0f}{:>9}{:>12}{:>10}{:>12}  {}{}\n", m.name(), name_of(m.layer_class),
             m.cycles, percent(m.noise()), row.simulated ? fmt::format("{:.0f}", *row.simulated) : "-",
             row.simulated ? signed_percent(row.error()) : "-",
             row.own ? fmt::format("{:.0f}", *row.own) : "-", row.simulated ? causes_text(row.causes) : "",
             remark.empty() ? "" : (row.simulated ? "; " : "") + remark);
     }
-    text += fmt::format("\n{:<24}{:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", "class", "rows", "median", "mean",
+    text += fmt::format("\n{:<23} {:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", "class", "rows", "median", "mean",
                         "p90", "signed mean", "rank correlation");
     const std::vector<Summary> summaries = summaries_of(rows);
     for (const Summary& s : summaries)
         text +=
-            fmt::format("{:<24}{:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", s.name, s.rows, percent(s.median),
+            fmt::format("{:<23} {:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", s.name, s.rows, percent(s.median),
                         percent(s.mean), percent(s.p90), signed_percent(s.signed_mean), rank_text(s.rank));
     if (const PairOrder order = pair_order_of(rows); order.pairs > 0)
         text += fmt::format(

@@ -87,6 +87,7 @@ Summary summary_of(const std::string& name, const std::vector<const ComparedRow*
     Summary summary;
     summary.name = name;
     summary.rows = rows.size();
+    summary.rank = std::numeric_limits<double>::quiet_NaN();
     if (rows.empty()) return summary;
     std::vector<double> errors, simulated, measured;
     for (const ComparedRow* row : rows) {

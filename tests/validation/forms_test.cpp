@@ -117,6 +117,14 @@ TEST(Forms, Refusals) {
     EXPECT_THAT(error_of(replaced(mappings_text, "1,1,1,1,L3", "1,1,1,2,L3")),
                 HasSubstr("column `N` has `2`"));
     EXPECT_THAT(error_of(replaced(grids_text, "HiFi2", "HiFi3")), HasSubstr("give BFLOAT16 with HiFi2"));
+    EXPECT_THAT(error_of(replaced(mappings_text, "L0[W] N1", "L0[W] P1048576 P1048576 P1048576 P1048576")),
+                HasSubstr("factors of P make 1099511627776, the layer has 4"));
+    EXPECT_THAT(
+        error_of(replaced(workloads_text, "gemm_256x128x64", "conv_131072x131072x131072x131072x9x3x1x1")),
+        HasSubstr("give gemm_MxKxN"));
+    EXPECT_THAT(error_of("net,kind,index,C,K,in_dim,out_dim,kernel,stride,pad,a_load,median\n"
+                         "n,conv,1,9999999,9999999,9999999,9999999,1,1,0,1,50\n"),
+                HasSubstr("leave rows of over 1e12 multiply-adds"));
     EXPECT_THAT(error_of(replaced(power_text, "20.9", "")), HasSubstr("column `total_ms` is empty"));
 }
 
