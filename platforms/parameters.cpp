@@ -89,6 +89,8 @@ void add_engine(Table& t) {
             "physical ws and is: vectors that one command streams (those of a convolution in one row of its "
             "output), "
             "only behind the last of which the next stationary elements enter; 0: behind the whole stream");
+    integer(t, "engine.array.command_cycles", "cycle", optional, "0", 0, 100000,
+            "from one command of the array to the next at least: what issues them takes as long");
     integer(t, "engine.vector.cstl_count", "", required, "2", 1, 256, "CSTL units per engine");
     integer(t, "engine.vector.vpu_count", "", required, "1", 0, 256, "VPU units per engine");
     integer(t, "engine.vector.lanes", "", required, "64", 1, wide, "elements a cycle of one unit");
@@ -192,6 +194,8 @@ Table make_table() {
             "entries of the token table of each engine's sequencer");
     integer(t, "sequencer.dispatch_cycles", "cycle", required, "2", 0, 100000,
             "between two task dispatches of one sequencer");
+    integer(t, "sequencer.launch_cycles", "cycle", optional, "0", 0, 10000000,
+            "from the start of a program to its first dispatch: what its launch takes");
     add_engine(t);
     add_sram(t, "l2", "1048576", "6", "3");
     add_dma(t, "system_dma", "1", 0);  // a device may have none

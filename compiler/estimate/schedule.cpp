@@ -76,7 +76,7 @@ class Schedule : execution::ControlListener {
           own_cycles_(program.tasks.size(), 0),
           activity_(program, target.platform),
           load_(target.engines.size(), 0),
-          dispatch_(target.engines.size(), 0),
+          dispatch_(target.engines.size(), target.launch_cycles),
           l1_(target.engines.size()),
           sharing_(times_.resources, l2_ports),
           controller_(program, options(target), *this) {

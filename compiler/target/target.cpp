@@ -129,6 +129,7 @@ Target::Target(const platforms::Platform& of) : limits(platforms::limits_of(of))
         std::max<int64_t>(platform.system_dma().burst_bytes(), platform.l2().interleave_bytes());
     if (cut_bytes < dram_burst_bytes || of_l2 % cut_bytes != 0 || int64_t{tile_align} % of_l2 != 0)
         cut_bytes = 0;
+    launch_cycles = platform.sequencer().launch_cycles();
     dispatch_cycles = platform.sequencer().dispatch_cycles();
     ddr_latency_cycles = ddr_latency_ns(platform) * platform.clock().core_mhz() / 1000;
 }

@@ -73,6 +73,7 @@ struct Target {
     double ddr_page_bytes = 1;       ///< of a channel's open pages, one of each bank group
     int64_t ddr_channels = 1, ddr_interleave = 1;  ///< bytes of one channel before the next one's
     timing::SramTime l1, l2;                       ///< of the first engine; of the device
+    uint32_t launch_cycles = 0;                    ///< before the first dispatch
     uint32_t dispatch_cycles = 0;                  ///< of a task, by the sequencer
     double array_cycles = 1;                       ///< of the arrays' clock in a cycle of the core
     double ddr_latency_cycles = 0;

@@ -216,6 +216,7 @@ void Device::Impl::add_arbiter(Steps& make, Steps& wire) {
         parts.units = &units;
         parts.core = core;
         parts.dispatch_cycles = platform.sequencer().dispatch_cycles();
+        parts.launch_cycles = platform.sequencer().launch_cycles();
         parts.program = &program;
         parts.board = board.get();
         parts.observers = observers;

@@ -12,7 +12,7 @@ TaskArbiter::TaskArbiter(const sc_core::sc_module_name& name, Parts parts)
     : sc_module(name), requests("requests"), parts_(std::move(parts)) {
     requests.bind(*this);
     load_.assign(parts_.sequencer_units.size(), 0);
-    dispatch_free_.assign(parts_.sequencer_units.size(), 0);
+    dispatch_free_.assign(parts_.sequencer_units.size(), parts_.launch_cycles);
     SC_METHOD(wake);  // runs once at time 0
     sensitive << arbitrate_;
 }

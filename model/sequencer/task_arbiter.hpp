@@ -44,6 +44,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
         std::vector<uint16_t> sequencer_units;          ///< unit ids
         Clock core{1};
         Cycles dispatch_cycles = 1;
+        Cycles launch_cycles = 0;  ///< before the first dispatch of each sequencer
         const BoundProgram* program = nullptr;
         TaskBoard* board = nullptr;
         TaskObservers observers;

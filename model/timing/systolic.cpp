@@ -75,14 +75,40 @@ void compat_terms(const SystolicArray& array, uint64_t groups, uint64_t per_fold
     time.operands_in = time.occupancy = time.total();
 }
 
+/// How a fold's stream goes in: `runs` times `full` commands of `command_rows` vectors and one of `last`.
+struct Commands {
+    uint64_t runs = 1, full = 0, last = 0;
+};
+Commands commands_of(const SystolicArray& array, const GemmShape& shape, const Tiling& tiles) {
+    const bool rows = array.dataflow == proto::SystolicArray::ws && shape.run > 0;
+    const uint64_t run = rows ? std::min(shape.run, tiles.stream) : tiles.stream;
+    if (array.command_rows == 0) return {1, 0, tiles.stream};
+    return {ceil_div(tiles.stream, run), (run - 1) / array.command_rows, (run - 1) % array.command_rows + 1};
+}
+
+/// What one command of so many vectors takes.
+double command_time(const SystolicArray& array, uint64_t vectors) {
+    return std::max(double(vectors) / array.rate, double(array.command_cycles));
+}
+
+/// Cycles of a fold's stream: no command follows another sooner than `command_cycles`.
+uint64_t stream_cycles(const SystolicArray& array, const GemmShape& shape, const Tiling& tiles) {
+    const double rate_bound = double(tiles.stream) / array.rate;
+    if (array.command_cycles == 0 || array.timing == proto::SystolicArray::compat ||
+        array.dataflow == proto::SystolicArray::os)
+        return static_cast<uint64_t>(std::ceil(rate_bound));
+    const Commands commands = commands_of(array, shape, tiles);
+    const double all =
+        double(commands.runs) * (double(commands.full) * command_time(array, array.command_rows) +
+                                 command_time(array, commands.last));
+    return static_cast<uint64_t>(std::ceil(all));
+}
+
 /// Cycles of a fold's stream behind which the next fold's stationary elements enter: those of its last command.
 uint64_t last_command_cycles(const SystolicArray& array, const GemmShape& shape, const Tiling& tiles,
                              uint64_t per_fold) {
     if (array.command_rows == 0 || array.dataflow == proto::SystolicArray::os) return per_fold;
-    const bool rows = array.dataflow == proto::SystolicArray::ws && shape.run > 0;
-    const uint64_t run = rows ? std::min(shape.run, tiles.stream) : tiles.stream;
-    const uint64_t last = (run - 1) % array.command_rows + 1;
-    return static_cast<uint64_t>(std::ceil(double(last) / array.rate));
+    return static_cast<uint64_t>(std::ceil(command_time(array, commands_of(array, shape, tiles).last)));
 }
 
 /// Folds follow each other at the slower of streaming and draining (os) or reloading weights (ws, is), which happens
@@ -122,7 +148,7 @@ SystolicTime systolic_time(const SystolicArray& array, const GemmShape& shape) {
     if (shape.macs() == 0) return time;
     const Tiling tiles = tiling_of(array, shape);
     time.folds = tiles.down * tiles.across * shape.groups;
-    const auto per_fold = static_cast<uint64_t>(std::ceil(double(tiles.stream) / array.rate));
+    const uint64_t per_fold = stream_cycles(array, shape, tiles);
     if (array.timing == proto::SystolicArray::compat) {
         compat_terms(array, shape.groups, per_fold, time);
     } else {
@@ -187,8 +213,8 @@ SystolicArray array_for(const proto::SystolicArray& array, ElemType a, ElemType 
     const std::string type = rate_name(a, b);
     for (const proto::MacRate& rate : array.rate()) {
         if (rate.type() == type) {
-            return {array.rows(),   array.cols(),    array.dataflow(),
-                    array.timing(), rate.relative(), array.command_rows()};
+            return {array.rows(),    array.cols(),         array.dataflow(),      array.timing(),
+                    rate.relative(), array.command_rows(), array.command_cycles()};
         }
     }
     throw UserError(fmt::format(

@@ -30,8 +30,9 @@ struct SystolicArray {
     uint64_t rows = 0, cols = 0;
     proto::SystolicArray::Dataflow dataflow = proto::SystolicArray::os;
     proto::SystolicArray::Timing timing = proto::SystolicArray::physical;
-    double rate = 1;            ///< MACs per cycle / (rows * cols) of the operand types, in steady state
-    uint64_t command_rows = 0;  ///< engine.array.command_rows
+    double rate = 1;              ///< MACs per cycle / (rows * cols) of the operand types, in steady state
+    uint64_t command_rows = 0;    ///< engine.array.command_rows
+    uint64_t command_cycles = 0;  ///< engine.array.command_cycles
 
     /// MACs per cycle in steady state, in 1/65536 MAC.
     uint64_t peak_q16() const;

@@ -8,6 +8,7 @@
 #include "platforms/platform.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/ending.hpp"
+#include "runtime/validation/fit.hpp"
 #include "runtime/validation/validate.hpp"
 
 namespace kpu::cli {
@@ -17,6 +18,7 @@ struct Options {
     std::string file;
     DeviceOptions device;
     bool json = false, no_own_choice = false;
+    std::string explain;  ///< the row to explain; empty: compare all
 };
 
 void run(const Options& options, int& exit_code) {
@@ -26,6 +28,13 @@ void run(const Options& options, int& exit_code) {
             "describes it.");
     std::vector<validation::MeasuredRow> rows = validation::read_measured(options.file);
     const platforms::Platform platform = platforms::load(options.device.platform, options.device.overrides());
+    if (!options.explain.empty()) {
+        const auto explained =
+            validation::explain_row(validation::find_row(rows, options.explain), platform, &interrupted);
+        options.json ? print_data(validation::json_of(explained)) : print_out(validation::text_of(explained));
+        if (interrupted) exit_code = exit_interrupted;
+        return;
+    }
     validation::ValidateOptions how;
     how.own = !options.no_own_choice;
     how.interrupt = &interrupted;
@@ -54,6 +63,10 @@ void add_validate(CLI::App& app, int& exit_code) {
     options->device.add_to(*command);
     command->add_flag("--no-own-choice", options->no_own_choice,
                       "do not compile the layers as well: the measured schedules alone");
+    command->add_option(
+        "--explain", options->explain,
+        "of this row, by its name or line: which parameters would have to be otherwise to meet what was "
+        "measured, and by how much");
     command->add_flag("--json", options->json, "as JSON");
     command->callback([options, &exit_code] { run(*options, exit_code); });
 }

@@ -1,11 +1,15 @@
 #pragma once
-// Rows of measured layers: what ran, how it was cut, how long it took. The columns are those of
-// tests/reference/silicon/gemmini16_moca_layers.csv; lines that begin with # say where a file is from.
+// Rows of measurements: what ran, how it was cut, how long it took. The forms of files that are read, each told by its
+// columns, are in docs/accuracy_machines.md; lines that begin with # say where a file is from.
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "runtime/validation/kernel.hpp"
+#include "runtime/validation/mapping.hpp"
 
 namespace kpu::validation {
 
@@ -37,21 +41,46 @@ enum class LayerClass : uint8_t {
     fully_connected,  ///< products of one row
     gemm,             ///< of more
     element_wise,
-    pooling
+    pooling,
+    large_gemm,  ///< products with a side above 896
+    short_copy,  ///< up to 4 MB
+    long_copy,
+    activation,
+    norm,
+    attention,
+    network,
+    mapped,        ///< explicit mappings whose tiles are no smaller than the array
+    small_mapped,  ///< with tiles under its side
+    core_grid,     ///< products on a grid of cores
+    other_machine  ///< printed beside nothing
 };
 std::string_view name_of(LayerClass layer_class);
 
 struct MeasuredRow {
     size_t line = 0;  ///< of the file
     std::string network, kind, index;
-    std::string name() const { return network + " " + kind + " " + index; }
-    Work work;
+    std::string name() const;
+    // what ran: one of these
+    Work work;                     ///< a layer of a study whose tiles the row counts
+    std::vector<Kernel> kernels;   ///< one behind the other, in one launch
+    std::optional<Mapped> mapped;  ///< a layer with its loops
     MeasuredTiles tiles;
     LayerClass layer_class = LayerClass::window;
-    double cycles = 0;           ///< the median of the warm runs
-    double least = 0, most = 0;  ///< of the warm runs
-    std::string not_counted;     ///< why the row is printed and not counted; empty: it is
+    double cycles = 0;             ///< the median of the warm runs
+    double least = 0, most = 0;    ///< of the warm runs
+    bool in_microseconds = false;  ///< the three above, until the platform's clock is known
+    std::string not_counted;       ///< why the row is printed and not counted; empty: it is
+    bool in_total = true;          ///< else it counts in its class alone
+    std::string unknown;           ///< what the row leaves open
+    std::vector<std::pair<std::string, double>> others;  ///< cycles of other simulators
+    /// Of a row whose DRAM traffic is compared and not its time: how often the layer comes; its elements have two bytes there.
+    int64_t traffic_times = 0;
+    /// Of the same layer: rows of one group are compared in pairs by their order; empty: none.
+    std::string group;
     double noise() const { return (most - least) / cycles; }
+    bool simulates() const { return work.kind != Work::Kind::unknown || !kernels.empty() || mapped; }
+    /// All that its time depends on.
+    std::string content() const;
 };
 
 /// Throws UserError with every finding: the line, the column and the fix.

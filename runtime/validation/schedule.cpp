@@ -5,63 +5,19 @@
 
 #include "base/diagnostics.hpp"
 #include "isa/builder.hpp"
+#include "runtime/validation/movers.hpp"
+#include "runtime/validation/span.hpp"
 
 namespace kpu::validation {
 namespace {
 
 using namespace kpu::builder;
 
-constexpr int64_t sum_bytes = 4;
 constexpr int64_t slice_blocks = 4;  ///< blocks of channels that one load brings, and one product multiplies
 
 TensorType bytes_type(std::vector<Expr> shape) {
     return tensor(ElemType::i8, std::move(shape)).quant(per_tensor(1.0 / 64));
 }
-
-/// Indices [first, first + size) of an axis.
-struct Span {
-    int64_t first = 0, size = 0;
-    int64_t end() const { return first + size; }
-};
-std::vector<Span> cut(int64_t extent, int64_t size) {
-    std::vector<Span> spans;
-    for (int64_t first = 0; first < extent; first += size)
-        spans.push_back({first, std::min(size, extent - first)});
-    return spans;
-}
-
-/// Input pixels under a span of output pixels, without the padding.
-Span reached(Span out, int64_t kernel, int64_t stride, int64_t pad, int64_t extent) {
-    const int64_t first = std::max<int64_t>(0, out.first * stride - pad);
-    const int64_t end = std::min(extent, (out.end() - 1) * stride - pad + kernel);
-    return {first, std::max<int64_t>(0, end - first)};
-}
-/// Of a span of output pixels, those whose input at this position of the window is no padding.
-Span touched(Span out, int64_t at, int64_t stride, int64_t pad, int64_t extent) {
-    int64_t first = out.first, end = out.end();
-    while (first < end && first * stride + at - pad < 0) ++first;
-    while (end > first && (end - 1) * stride + at - pad >= extent) --end;
-    return {first, end - first};
-}
-
-/// Transfers by what they are for: of the engine's DMA channels the last one writes, the others read, in turn.
-class Movers {
-  public:
-    Movers(Program& program, const platforms::Platform& platform)
-        : program_(program), channels_(platforms::engines_of(platform).at(0).get().dma().channels()) {}
-
-    Task load(const Region& to, const Region& from, const std::vector<Task>& after) {
-        const int64_t readers = std::max<int64_t>(1, channels_ - 1);
-        return program_.transfer("", to, from).resource(UnitKind::dma, loads_++ % readers).after(after);
-    }
-    Task store(const Region& to, const Region& from, const Task& after) {
-        return program_.transfer("", to, from).resource(UnitKind::dma, channels_ - 1).after({after});
-    }
-
-  private:
-    Program& program_;
-    int64_t channels_, loads_ = 0;
-};
 
 class Layer {
   public:

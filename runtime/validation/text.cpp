@@ -24,6 +24,12 @@ std::string remark_of(const ComparedRow& row) {
     if (row.simulated && row.measured.tiles.total > 0 && row.measured.tiles.total != row.tiles)
         remark += fmt::format("{}{} tiles instead of {}", remark.empty() ? "" : "; ", row.tiles,
                               row.measured.tiles.total);
+    const auto add = [&](const std::string& text) { remark += (remark.empty() ? "" : "; ") + text; };
+    if (!row.measured.in_total) add("counts in its class alone");
+    if (!row.measured.unknown.empty()) add("unknown: " + row.measured.unknown);
+    for (const auto& [name, value] : row.measured.others) add(fmt::format("{}: {:.6g}", name, value));
+    if (row.dram_megabytes)
+        add(fmt::format("simulated, uncompressed: {:.4g} MB of DRAM", *row.dram_megabytes));
     return remark;
 }
 
@@ -35,7 +41,7 @@ nlohmann::ordered_json number(double value) {
 
 std::string text_of(const std::vector<ComparedRow>& rows) {
     std::string text =
-        fmt::format("{:<28}{:<16}{:>12}{:>9}{:>12}{:>10}{:>12}  {}\n", "row", "class", "measured", "noise",
+        fmt::format("{:<27} {:<15} {:>12}{:>9}{:>12}{:>10}{:>12}  {}\n", "row", "class", "measured", "noise",
                     "simulated", "error", "own choice", "of the array's cycles; remarks");
     for (const ComparedRow& row : rows) {
         const MeasuredRow& m = row.measured;
@@ -43,19 +49,23 @@ std::string text_of(const std::vector<ComparedRow>& rows) {
         if (!row.own_failed.empty())
             remark += fmt::format("{}no own choice: {}", remark.empty() ? "" : "; ", row.own_failed);
         text += fmt::format(
-            "{:<28}{:<16}{:>12.0f}{:>9}{:>12}{:>10}{:>12}  {}{}\n", m.name(), name_of(m.layer_class),
+            "{:<27} {:<15} {:>12.0f}{:>9}{:>12}{:>10}{:>12}  {}{}\n", m.name(), name_of(m.layer_class),
             m.cycles, percent(m.noise()), row.simulated ? fmt::format("{:.0f}", *row.simulated) : "-",
             row.simulated ? signed_percent(row.error()) : "-",
             row.own ? fmt::format("{:.0f}", *row.own) : "-", row.simulated ? causes_text(row.causes) : "",
             remark.empty() ? "" : (row.simulated ? "; " : "") + remark);
     }
-    text += fmt::format("\n{:<24}{:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", "class", "rows", "median", "mean",
+    text += fmt::format("\n{:<23} {:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", "class", "rows", "median", "mean",
                         "p90", "signed mean", "rank correlation");
     const std::vector<Summary> summaries = summaries_of(rows);
     for (const Summary& s : summaries)
         text +=
-            fmt::format("{:<24}{:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", s.name, s.rows, percent(s.median),
+            fmt::format("{:<23} {:>6}{:>10}{:>10}{:>10}{:>13}{:>18}\n", s.name, s.rows, percent(s.median),
                         percent(s.mean), percent(s.p90), signed_percent(s.signed_mean), rank_text(s.rank));
+    if (const PairOrder order = pair_order_of(rows); order.pairs > 0)
+        text += fmt::format(
+            "\n{} of {} pairs of mappings of one layer that differ by over 10 % are ordered as measured\n",
+            order.right, order.pairs);
     const Summary& all = summaries.back();
     return text + fmt::format("\n{} rows: |error| median {}, mean {}, p90 {}, rank correlation {}\n",
                               all.rows, percent(all.median), percent(all.mean), percent(all.p90),
@@ -80,6 +90,9 @@ std::string json_of(const std::vector<ComparedRow>& rows, const std::string& pla
                              {"stalled", row.causes.stalled},
                              {"largest_stall", row.causes.largest}};
         }
+        if (row.dram_megabytes) one["dram_megabytes"] = *row.dram_megabytes;
+        if (!m.unknown.empty()) one["unknown"] = m.unknown;
+        for (const auto& [name, value] : m.others) one["others"][name] = value;
         if (row.own) one["own_choice"] = *row.own;
         if (!row.own_failed.empty()) one["own_choice_failed"] = row.own_failed;
         list.push_back(std::move(one));
@@ -92,7 +105,11 @@ std::string json_of(const std::vector<ComparedRow>& rows, const std::string& pla
                                {"p90", s.p90},
                                {"signed_mean", s.signed_mean},
                                {"rank_correlation", number(s.rank)}});
-    return json_text(Json{{"platform", platform}, {"rows", std::move(list)}, {"classes", std::move(classes)}},
+    const PairOrder order = pair_order_of(rows);
+    return json_text(Json{{"platform", platform},
+                          {"rows", std::move(list)},
+                          {"classes", std::move(classes)},
+                          {"pairs", {{"all", order.pairs}, {"ordered_as_measured", order.right}}}},
                      1) +
            "\n";
 }

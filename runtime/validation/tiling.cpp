@@ -10,11 +10,10 @@
 #include <tuple>
 
 #include "base/diagnostics.hpp"
+#include "runtime/validation/span.hpp"
 
 namespace kpu::validation {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Of a product: blocks of the array's side along rows, columns and the sum, from nearly square ones on, one more of
 /// each in turn as long as they fit.

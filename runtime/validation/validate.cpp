@@ -9,9 +9,8 @@
 #include <numeric>
 
 #include "base/text.hpp"
-#include "runtime/simulation.hpp"
 #include "runtime/validation/own_choice.hpp"
-#include "runtime/validation/schedule.hpp"
+#include "runtime/validation/row_runner.hpp"
 
 namespace kpu::validation {
 namespace {
@@ -54,64 +53,29 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
     return of_a == 0 || of_b == 0 ? std::numeric_limits<double>::quiet_NaN() : both / std::sqrt(of_a * of_b);
 }
 
-Causes causes_of(const traces::StatSet& stats, double cycles) {
-    constexpr std::string_view unit = "units.e0_nmu0.";
-    Causes causes;
-    double most = 0;
-    for (const auto& [key, stat] : stats.all()) {
-        if (!starts_with(key, unit)) continue;
-        const std::string_view cause = std::string_view(key).substr(unit.size());
-        const double share = stats.real(key) / cycles;
-        if (cause == "busy.useful")
-            causes.useful = share;
-        else if (cause == "busy.fill_drain")
-            causes.fill_drain = share;
-        else if (cause == "busy.padding")
-            causes.padding = share;
-        else if (starts_with(cause, "stalled.")) {
-            causes.stalled += share;
-            if (share > most)
-                most = share, causes.largest = cause.substr(std::string_view("stalled.").size());
-        }
+/// Bytes of DRAM in this compiler's choice, of a row whose time compares with nothing.
+void compare_traffic(ComparedRow& row, RowRunner& runner, const platforms::Platform& platform) {
+    constexpr double bytes = 2, mega = 1e6;  // of an element of the chip; ours have one
+    const double times = bytes * double(row.measured.traffic_times);
+    try {
+        row.dram_megabytes = runner.run(own_choice(row.measured.work, platform)).dram_bytes * times / mega;
+    } catch (const UserError& error) {
+        row.own_failed = error.what();
     }
-    return causes;
 }
 
-struct Run {
-    double cycles = 0;
-    Causes causes;
-};
-
-Run run(Module module, const platforms::Platform& platform, const std::atomic<bool>* interrupt) {
-    runtime::SimulationOptions options;
-    options.mode = runtime::Mode::timing;
-    options.hazards = false;  // what adds to sums in order has no tokens for it: see measured_schedule()
-    runtime::Simulation simulation(std::make_shared<const Module>(std::move(module)), &platform, options);
-    const execution::RunStatus status = simulation.run(interrupt);
-    if (status == execution::RunStatus::deadlock) throw InternalError(simulation.deadlock_report());
-    Run result;
-    result.cycles = double(simulation.now());
-    result.causes = causes_of(simulation.stats(), result.cycles);
-    return result;
-}
-
-std::string content_of(const MeasuredRow& row) {
-    const Work& w = row.work;
-    return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(w.kind), w.in_channels,
-                       w.out_channels, w.in_height, w.in_width, w.out_height, w.out_width, w.kernel, w.stride,
-                       w.pad, w.pool, w.pool_stride, w.elements, row.tiles.total, row.tiles.over_filters,
-                       row.tiles.over_pixels);
-}
-
-void compare(ComparedRow& row, const platforms::Platform& platform, const ValidateOptions& options) {
+void compare(ComparedRow& row, RowRunner& runner, const platforms::Platform& platform,
+             const ValidateOptions& options) {
     const Work& work = row.measured.work;
-    if (work.kind != Work::Kind::sum) row.tiles = tiles_of(row.measured, budget_of(platform)).count(work);
-    const Run measured = run(measured_schedule(row.measured, platform), platform, options.interrupt);
+    if (row.measured.traffic_times > 0) return compare_traffic(row, runner, platform);
+    if (work.kind == Work::Kind::product || work.kind == Work::Kind::convolution)
+        row.tiles = tiles_of(row.measured, budget_of(platform)).count(work);
+    const Run measured = runner.run(row.measured);
     row.simulated = measured.cycles;
     row.causes = measured.causes;
-    if (!options.own) return;
+    if (!options.own || work.kind == Work::Kind::unknown) return;
     try {
-        row.own = run(own_choice(work, platform), platform, options.interrupt).cycles;
+        row.own = runner.run(own_choice(work, platform)).cycles;
     } catch (const UserError& error) {
         row.own_failed = error.what();
     }
@@ -123,6 +87,7 @@ Summary summary_of(const std::string& name, const std::vector<const ComparedRow*
     Summary summary;
     summary.name = name;
     summary.rows = rows.size();
+    summary.rank = std::numeric_limits<double>::quiet_NaN();
     if (rows.empty()) return summary;
     std::vector<double> errors, simulated, measured;
     for (const ComparedRow* row : rows) {
@@ -143,8 +108,9 @@ std::vector<Summary> summaries_of(const std::vector<ComparedRow>& rows) {
     std::vector<const ComparedRow*> all, brief;
     for (const ComparedRow& row : rows) {
         if (!row.counted()) continue;
-        all.push_back(&row);
-        (row.measured.cycles < short_layer_cycles ? brief : by_class[row.measured.layer_class])
+        if (row.measured.in_total) all.push_back(&row);
+        const bool layer = row.measured.kernels.empty() && !row.measured.mapped;
+        (layer && row.measured.cycles < short_layer_cycles ? brief : by_class[row.measured.layer_class])
             .push_back(&row);
     }
     std::vector<Summary> summaries;
@@ -155,24 +121,51 @@ std::vector<Summary> summaries_of(const std::vector<ComparedRow>& rows) {
     return summaries;
 }
 
+PairOrder pair_order_of(const std::vector<ComparedRow>& rows) {
+    constexpr double apart = 1.1;
+    std::map<std::string, std::vector<const ComparedRow*>> groups;
+    for (const ComparedRow& row : rows)
+        if (row.counted() && !row.measured.group.empty()) groups[row.measured.group].push_back(&row);
+    PairOrder order;
+    for (const auto& [name, members] : groups) {
+        for (size_t i = 0; i < members.size(); ++i) {
+            for (size_t j = 0; j < i; ++j) {
+                const double a = members[i]->measured.cycles, b = members[j]->measured.cycles;
+                if (std::max(a, b) <= apart * std::min(a, b)) continue;
+                ++order.pairs;
+                order.right += (*members[i]->simulated < *members[j]->simulated) == (a < b);
+            }
+        }
+    }
+    return order;
+}
+
 std::vector<ComparedRow> validate(std::vector<MeasuredRow> rows, const platforms::Platform& platform,
                                   const ValidateOptions& options) {
     std::vector<ComparedRow> result;
     std::map<std::string, ComparedRow> known;
     const auto& setting = platform.calibration_row();
+    RowRunner runner(platform, options.interrupt);
     for (MeasuredRow& measured : rows) {
         if (options.interrupt && *options.interrupt) break;
         if (options.progress) options.progress(result.size(), rows.size());
         if (std::find(setting.begin(), setting.end(), measured.name()) != setting.end())
             measured.not_counted = "sets a parameter";
-        const std::string content = content_of(measured);
+        if (measured.in_microseconds) to_cycles(measured, platform);
+        const std::string content = measured.content();
         ComparedRow row;
         if (const auto found = known.find(content); found != known.end()) row = found->second;
         row.measured = std::move(measured);
-        if (row.measured.work.kind != Work::Kind::unknown && !row.simulated) {
+        if (row.measured.simulates() && !row.simulated && !row.dram_megabytes) {
             try {
-                compare(row, platform, options);
+                compare(row, runner, platform, options);
             } catch (const UserError& error) {
+                if (row.measured.mapped) {  // one of many: the others are simulated
+                    const std::string why = error.what();
+                    row.measured.not_counted = why.substr(0, why.find(". Fix: "));
+                    result.push_back(std::move(row));
+                    continue;
+                }
                 throw UserError(fmt::format("row of line {}, {}: {}", row.measured.line, row.measured.name(),
                                             error.what()));
             }

@@ -6,24 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "runtime/validation/measured.hpp"
+#include "runtime/validation/row_runner.hpp"
 #include "runtime/validation/tiling.hpp"
 
 namespace kpu::validation {
 
-/// Where the array's cycles of a simulated row went, as shares of all.
-struct Causes {
-    double useful = 0, fill_drain = 0, padding = 0;
-    double stalled = 0;   ///< waiting for data or for other work
-    std::string largest;  ///< of the stalls, as docs/stall_causes.md names them; empty: none
-};
-
 struct ComparedRow {
     MeasuredRow measured;
-    std::optional<double> simulated;  ///< cycles of the measured schedule; none: the row gives no shape
-    std::optional<double> own;        ///< of this compiler's choice, where it was asked for
-    std::string own_failed;           ///< why it has none
-    int64_t tiles = 0;                ///< of the schedule that was simulated
+    std::optional<double> simulated;       ///< cycles of the measured schedule; none: the row gives no shape
+    std::optional<double> own;             ///< of this compiler's choice, where it was asked for
+    std::string own_failed;                ///< why it has none
+    std::optional<double> dram_megabytes;  ///< of a row whose traffic is compared
+    int64_t tiles = 0;                     ///< of the schedule that was simulated
     Causes causes;
     double error() const { return (*simulated - measured.cycles) / measured.cycles; }  ///< signed
     bool counted() const { return simulated && measured.not_counted.empty(); }
@@ -40,6 +34,12 @@ struct Summary {
 Summary summary_of(const std::string& name, const std::vector<const ComparedRow*>& rows);
 /// One for each class that has rows, of at least 50,000 measured cycles; one for all that are below; one for all rows, last.
 std::vector<Summary> summaries_of(const std::vector<ComparedRow>& rows);
+
+/// Of rows that count and are of one group, pairs whose measurements differ by over 10 %: how many are ordered as measured.
+struct PairOrder {
+    size_t pairs = 0, right = 0;
+};
+PairOrder pair_order_of(const std::vector<ComparedRow>& rows);
 
 struct ValidateOptions {
     bool own = true;  ///< compile each layer as well

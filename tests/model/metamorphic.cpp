@@ -257,12 +257,14 @@ const std::vector<SteppedParameter>& stepped_parameters() {
             {"clock.interconnect_mhz", E::faster, "clock.core_mhz"},
             {"sequencer.max_active_tokens", E::faster},
             {"sequencer.dispatch_cycles", E::slower},
+            {"sequencer.launch_cycles", E::either, "100"},  // 0 is none; refreshes come at another time
             {"engine.count", E::either},
             {"engine.array.count", E::faster},
             {"engine.array.rows", E::either},  // a larger array fills and drains longer
             {"engine.array.cols", E::either},
             {"engine.array.rate.relative", E::faster},
-            {"engine.array.command_rows", E::either, "16"},  // 0 is no limit
+            {"engine.array.command_rows", E::either, "16"},   // 0 is no limit
+            {"engine.array.command_cycles", E::either, "8"},  // 0 is none
             {"engine.array.operand_bytes_per_cycle", E::faster},
             {"engine.array.result_bytes_per_cycle", E::faster},
             {"engine.vector.cstl_count", E::faster},

@@ -28,6 +28,7 @@ TURNED = {
     "clock.core_mhz": ("250", "4000"),
     "sequencer.max_active_tokens": ("16",),
     "sequencer.dispatch_cycles": ("64",),
+    "sequencer.launch_cycles": ("5000",),
     "engine.count": ("2",),
     "engine.array.count": ("2",),
     "engine.array.rows": ("16",),

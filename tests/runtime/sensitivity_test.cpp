@@ -130,6 +130,8 @@ const platforms::Overrides first_come = {{"engine.dma.priority", "9"},
                                          {"interconnect.link_bytes_per_cycle", "8"}};
 const platforms::Overrides two_movers = {{"ddr.fidelity", "burst"}, {"system_dma.channels", "2"}};
 const platforms::Overrides weights_stay = {{"engine.array.dataflow", "ws"}};
+const platforms::Overrides short_commands = {{"engine.array.dataflow", "ws"},
+                                             {"engine.array.command_rows", "16"}};
 const platforms::Overrides five_engines = {{"engine.count", "5"}};
 constexpr const char* engine_dma_waits = "units.e0_dma0.stalled.operand_interconnect";
 constexpr const char* gemm = "tiled_gemm";
@@ -140,6 +142,7 @@ const std::vector<Turned>& cases() {
         {"clock.core_mhz", "1000", "500", Change::up, "gemm_relu", "npm_lite", "time.total_us"},
         {"sequencer.max_active_tokens", "64", "2", Change::up, "conv_pool"},
         {"sequencer.dispatch_cycles", "2", "400", Change::up, "digits"},
+        {"sequencer.launch_cycles", "0", "700", Change::up, "digits"},
         {"engine.count", "1", "2", Change::up, "digits", "tile32", static_energy},
         {"engine.array.count", "1", "2", Change::down, gemm, tile32},
         {"engine.array.rows", "32", "16", Change::up, gemm, tile32},
@@ -154,6 +157,7 @@ const std::vector<Turned>& cases() {
         {"engine.vector.lanes", "64", "8", Change::up, "digits"},
         {"engine.vector.pipeline_latency_cycles", "8", "800", Change::up, "digits"},
         {"engine.array.command_rows", "0", "16", Change::up, gemm, tile32, cycles, weights_stay},
+        {"engine.array.command_cycles", "0", "40", Change::up, gemm, tile32, cycles, short_commands},
         {"engine.vector.operand_bytes_per_cycle", "256", "4", Change::up, "digits"},
         {"engine.vector.result_bytes_per_cycle", "256", "4", Change::up, "digits"},
         {"engine.vector.cost.cycles_per_element", "1", "16", Change::up, "gemm_rmsnorm", tile32},

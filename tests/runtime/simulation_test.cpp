@@ -157,7 +157,9 @@ TEST(SimulationTest, EveryShippedPlatformRuns) {
         simulation.fill_inputs_random(5);
         EXPECT_EQ(simulation.run(), RunStatus::finished) << name;
         EXPECT_EQ(outputs_of(simulation), outputs_of(reference)) << name;
-        EXPECT_GT(simulation.stats().real("energy.total_uj"), 0) << name;
+        // energy, or why there is none: the machine is outside of what the energy table describes
+        const traces::StatSet& stats = simulation.stats();
+        EXPECT_TRUE(stats.contains("energy.not_modelled") || stats.real("energy.total_uj") > 0) << name;
     }
 }
 

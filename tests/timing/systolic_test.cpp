@@ -75,6 +75,29 @@ TEST(SystolicPhysical, WeightsEnterBehindTheLastCommand) {
     EXPECT_EQ(pace(7 * 7, 7), 49u);
 }
 
+// No command follows another sooner than command_cycles: rows of 2 and 4 pixels cost what they would with 8, and long ones what
+// they do without it.
+TEST(SystolicPhysical, CommandsTakeTheirIssue) {
+    SystolicArray array = make(16, 16, Array::ws, Array::physical);
+    array.command_rows = 16;
+    array.command_cycles = 8;
+    const auto steady = [&](uint64_t m, uint64_t run) {
+        GemmShape shape{m, 16, 16};
+        shape.run = run;
+        return systolic_time(array, shape).steady;
+    };
+    EXPECT_EQ(steady(2 * 14, 2), 14u * 8);
+    EXPECT_EQ(steady(4 * 28, 4), 28u * 8);
+    EXPECT_EQ(steady(14 * 14, 14), 14u * 14);
+    EXPECT_EQ(steady(20 * 3, 20), 3u * (16 + 8));
+    EXPECT_EQ(steady(20, 0), 16u + 8);
+    array.command_rows = 0;  // the whole stream is a command
+    EXPECT_EQ(steady(4 * 28, 4), 4u * 28);
+    EXPECT_EQ(steady(5, 0), 8u);
+    array.dataflow = Array::os;
+    EXPECT_EQ(steady(5, 0), 16u);  // streams the sum, without commands
+}
+
 // One fold of an output-stationary array takes 2R + C + K - 2 cycles to the last drained row.
 TEST(SystolicPhysical, OneFoldTakesFillStreamAndDrain) {
     const auto time = systolic_time(make(8, 16, Array::os, Array::physical), {8, 16, 100});

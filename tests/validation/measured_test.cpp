@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <string>
 
-#include "base/diagnostics.hpp"
-#include "tests/temp_folder.hpp"
+#include "support.hpp"
 
 namespace kpu::validation {
 namespace {
@@ -18,21 +16,6 @@ constexpr const char* header =
     "net,kind,index,C,K,in_dim,out_dim,kernel,stride,pad,pool,pool_stride,a_load,b_load,a_rows,b_rows,outer_"
     "a,tiles,"
     "min,median,max,flag\n";
-
-std::vector<MeasuredRow> read(const std::string& text) {
-    const test::TempFolder folder;
-    const std::string path = folder.file("rows.csv");
-    std::ofstream(path) << text;
-    return read_measured(path);
-}
-std::string error_of(const std::string& text) {
-    try {
-        read(text);
-    } catch (const UserError& error) {
-        return error.what();
-    }
-    return "no error";
-}
 
 TEST(Measured, Layers) {
     const auto rows = read(std::string("# where it is from\n") + header +

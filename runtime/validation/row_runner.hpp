@@ -1,0 +1,44 @@
+#pragma once
+// Rows of measurements, simulated.
+#include <atomic>
+#include <map>
+#include <string>
+
+#include "isa/module.hpp"
+#include "platforms/platform.hpp"
+#include "runtime/validation/measured.hpp"
+
+namespace kpu::validation {
+
+/// Where the array's cycles of a simulated row went, as shares of all.
+struct Causes {
+    double useful = 0, fill_drain = 0, padding = 0;
+    double stalled = 0;   ///< waiting for data or for other work
+    std::string largest;  ///< of the stalls, as docs/stall_causes.md names them; empty: none
+};
+
+struct Run {
+    double cycles = 0;
+    double dram_bytes = 0;
+    Causes causes;
+};
+
+class RowRunner {
+  public:
+    RowRunner(const platforms::Platform& platform, const std::atomic<bool>* interrupt);
+    Run run(Module module);
+    /// What the row has measured. Kernels come one behind the other, and the first one pays for the launch. Throws UserError
+    /// for what does not fit the platform.
+    Run run(const MeasuredRow& row);
+
+  private:
+    const platforms::Platform& platform_;
+    platforms::Platform behind_;  ///< without a launch
+    const std::atomic<bool>* interrupt_;
+    std::map<std::string, Run> known_;
+};
+
+/// Times of a row in cycles of the platform.
+void to_cycles(MeasuredRow& row, const platforms::Platform& platform);
+
+}  // namespace kpu::validation
