@@ -59,8 +59,8 @@ WRITES = {
     "list": (),
     "diff": ("--html",),
 }
-# Verbs that other packages bring: tests/sweeps and tests/llm have theirs.
-EXTERNAL = {"sweep", "llm"}
+# Verbs that other packages bring: tests/sweeps, tests/llm and tests/calibrate have theirs.
+EXTERNAL = {"sweep", "llm", "calibrate"}
 # All other options. A new one has to be put here or above.
 OTHERS = set(
     "--bounds-only --bind "
