@@ -47,6 +47,7 @@ USES = {
     "compiler/estimate": "compiler/target execution",
     "compiler/pipeline": "compiler/strips compiler/emit compiler/estimate compiler/precision compiler",
     "compiler/onnx": "compiler/pipeline",
+    "compiler/graph_text": "compiler/pipeline",
     "compiler/precision": "compiler/passes compiler/quantize compiler/emit",
     "compiler/quantize": "compiler/graph",
     "model/stream": "values traces",
