@@ -67,7 +67,7 @@ def write_programs(folder: Path, count: int, seed: int) -> list[tuple[str, str]]
         else:
             size, ahead = (16 << chosen.randrange(5 if kind == "vector" else 3)), 1
         name = f"{index}_{kind}.nem"
-        (folder / name).write_text(program(kind, size, chosen.randrange(4, 24), ahead))
+        (folder / name).write_text(program(kind, size, chosen.randrange(4, 16), ahead))
         found.append((name, kind))
     return found
 

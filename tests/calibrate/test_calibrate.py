@@ -30,7 +30,7 @@ NAMES = ",".join(TWO)
 @pytest.fixture(scope="module")
 def five(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
     """A fit of five parameters to noisy times, without a quarter of the rows."""
-    path = planted.measure(tmp_path_factory.mktemp("five"), 32, 12, planted.TRUTH)
+    path = planted.measure(tmp_path_factory.mktemp("five"), 36, 13, planted.TRUTH, noise=0.002)
     return calibrate(path, planted.BASE, list(planted.TRUTH), sets=planted.SETS, hold_out="0.25", workers=1)
 
 
@@ -48,7 +48,7 @@ def test_held_out_rows_improve(five: Calibration) -> None:
     """Rows that the fit has not seen come to the noise of the measurements; so do all groups by cause."""
     held = five.held_out
     assert held is not None
-    assert held.before.rows == 8 and five.all_rows.before.rows == 24
+    assert held.before.rows == 9 and five.all_rows.before.rows == 27
     assert held.before.mean > 0.1
     assert held.after.mean < 3 * planted.NOISE
     assert len(five.by_cause) >= 3

@@ -26,7 +26,7 @@ ALIKE = 0.05  #: smallest singular value of normalised slopes; two alike at 0.99
 SHARE = 0.3  #: part in the direction that rows do not see from which on a parameter is named
 CLASS = 3  #: rows of a class that outliers are told by; where it has fewer, by all rows
 OUTLIER, FAR = 8.0, 0.3  #: so many standard deviations of the others, and at least this logarithm
-SCATTERED, FURTHER, REACH = 16, 2, 2.5  #: points around the start, fits that begin at the best of them
+SCATTERED, FURTHER, REACH = 16, 1, 2.5  #: points around the start, fits from the best of them
 POLISH = (0.05, 0.01, 0.002)
 INTERVAL = 0.95
 
@@ -94,13 +94,14 @@ class Problem:
         ]
         return np.array(times + spans)
 
-    def slopes(self, x: Vector, share: float) -> Vector:
-        """Residuals by parameter, each in units of its scale: differences to both sides, in the bounds."""
+    def slopes(self, x: Vector, share: float, sides: Sequence[int] = (1, -1)) -> Vector:
+        """Residuals by parameter, each in units of its scale: differences to these sides, in the bounds."""
         points, spans = [], []
         for index, parameter in enumerate(self.parameters):
             step = parameter.step(share)
             ends = []
-            for sign in (1, -1):
+            inside = x[index] + step <= parameter.high
+            for sign in sides if inside or -1 in sides else (0, -1):
                 moved = x.copy()
                 moved[index] = parameter.value(float(x[index] + sign * step))
                 ends.append(moved)
@@ -182,11 +183,12 @@ def _least_squares(problem: Problem, start: Vector, loss: str, share: float) -> 
     high = np.array([parameter.high for parameter in problem.parameters]) / problem.scales
     margin = 1e-9 * (high - low)  # a start on a bound would have no side to go to
     begin = np.clip(start / problem.scales, low + margin, high - margin)
+    sides = (1, -1) if share == FINE else (1, 0)  # far from the end one side will do
     result = optimize.least_squares(
         lambda z: problem.residuals([z * problem.scales])[0],
         begin,
-        jac=lambda z: problem.slopes(z * problem.scales, share),
-        bounds=(low, high), loss=loss, f_scale=0.05, xtol=share**2 / 2, ftol=1e-5, gtol=1e-9, max_nfev=20,
+        jac=lambda z: problem.slopes(z * problem.scales, share, sides),
+        bounds=(low, high), loss=loss, f_scale=0.05, xtol=share**2 / 2, ftol=1e-5, gtol=1e-9, max_nfev=12,
     )  # fmt: skip
     values = result.x * problem.scales
     return np.array([p.value(v) for p, v in zip(problem.parameters, values, strict=True)], float)
