@@ -25,7 +25,9 @@ constexpr std::array verbs{
     ExternalVerb{"llm", "how fast a language model is, of its configuration alone (Python package)",
                  "kpusim[llm]"},
     ExternalVerb{"calibrate", "fit parameters of a platform to measured times (Python package)",
-                 "kpusim[calibrate]"}};
+                 "kpusim[calibrate]"},
+    ExternalVerb{"reduce", "cut a failing network down to the least that still fails (Python package)",
+                 "kpusim[onnx]"}};
 
 /// Where a program may lie beside this command: as it was called (a wheel's script calls a binary elsewhere), and as it
 /// is.
