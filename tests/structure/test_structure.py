@@ -242,6 +242,18 @@ class Files(unittest.TestCase):
         ]
         self.assertFalse(missing, "Fix: add them to tests/docs/CMakeLists.txt")
 
+    def test_questions_have_their_places(self) -> None:
+        """Each answer of docs/questions.md is in a file that names it."""
+        rows = re.findall(
+            r"^\| [^|]+\? \| `([^`]+)` \| `(\w+)` \|",
+            (ROOT / "docs/questions.md").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+        self.assertGreaterEqual(len(rows), 20)
+        for file, name in rows:
+            text = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
+            self.assertRegex(text, rf"\b{name}\b", f"{file} does not name {name}. Fix: say where it is now")
+
     def test_what_needs_packages_is_labelled(self) -> None:
         """Else the fast tests, which run without .venv, have it."""
         missing = [
