@@ -267,6 +267,8 @@ def confidence(problem: Problem, x: Vector) -> list[Fitted]:
     freedom = len(residuals) - len(problem.parameters)
     variance = float(residuals @ residuals) / freedom
     errors = np.sqrt(np.diag(variance * np.linalg.inv(slopes.T @ slopes))) * problem.scales
+    rounding = np.array([parameter.whole / 12 for parameter in problem.parameters])  # variance within a step
+    errors = np.sqrt(errors**2 + rounding)
     quantile = float(stats.t.ppf((1 + INTERVAL) / 2, freedom))
     return [
         Fitted(parameter, parameter.value(float(value)), float(error), float(value - quantile * error),
