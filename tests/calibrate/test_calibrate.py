@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import planted
 import pytest
-from conftest import TWO
+from conftest import ROOT, TWO
 from kpusim.calibrate import Calibration, calibrate, check
 from kpusim.calibrate.fitting import check_distinct
 from kpusim.calibrate.measured import read_measured
@@ -128,6 +129,27 @@ def test_shapes_are_simulated_as_their_models(tmp_path: Path) -> None:
         errors.append(abs(simulate(program, mode="timing").stats["cycles.total"] / 1000 - 1))
     assert found.errors.rows == len(rows)
     assert found.errors.mean == pytest.approx(np.mean(errors))
+
+
+def test_files_of_validate_are_taken(tmp_path: Path) -> None:
+    """Their schedules have the cycles that `kpusim validate` gives them; a latency is fitted to them."""
+    silicon = (ROOT / "tests/reference/silicon/gemmini16_moca_layers.csv").read_text().splitlines()
+    chosen = [line for line in silicon if line.startswith(("alexnet,matmul", "resnet,resadd"))]
+    small = [line for line in chosen if not line.endswith("?")][:12]
+    path = tmp_path / "layers.csv"
+    path.write_text("\n".join([*silicon[:2], *small, ""]))
+    kpusim = os.environ.get("KPUSIM", "build/release/bin/kpusim")
+    words = [kpusim, "validate", path, "--platform", "gemmini16", "--no-own-choice", "--json"]
+    said = json.loads(subprocess.run(words, capture_output=True, check=True, timeout=100).stdout)
+    known = {row["row"]: (row["simulated"], row["measured"]) for row in said["rows"]}
+    found = check(path, "gemmini16", max_error=1.0, workers=1)
+    rows = read_measured(path).rows
+    assert len(rows) >= 8 and found.errors.rows == len(rows)
+    errors = [abs(known[row.name][0] / known[row.name][1] - 1) for row in rows]
+    assert found.errors.mean == pytest.approx(np.mean(errors))
+    fitted = calibrate(path, "gemmini16", ["ddr.controller_latency_ns"], keep_outliers=True, workers=1)
+    assert fitted.all_rows.after.mean < fitted.all_rows.before.mean
+    assert 30 <= fitted.values["ddr.controller_latency_ns"] <= 80
 
 
 @pytest.mark.parametrize("kind", FORMS)

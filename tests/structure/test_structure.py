@@ -69,6 +69,7 @@ USES = {
     "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug runtime/compare "
     "runtime/validation analysis explain traces/*",
     "python": "runtime/schedule_engine runtime/trials runtime/what_if runtime/compare runtime/debug "
+    "runtime/validation "
     "compiler/onnx analysis explain traces/*",
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}

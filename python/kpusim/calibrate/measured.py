@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kpusim import _core
 from kpusim.calibrate.operations import Operation
 from kpusim.errors import UserError, split_fix
 from kpusim.sweeps.axes import unknown
@@ -27,6 +29,22 @@ TYPES = (*NOT_QUANTIZED, "int8", "int4", "fp8", "posit8", "posit16")
 
 
 @dataclass(frozen=True)
+class Layer:
+    """A row of a file of ``kpusim validate``: the schedule that was measured follows from it.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    line : int
+        Of it.
+    """
+
+    path: Path
+    line: int
+
+
+@dataclass(frozen=True)
 class Row:
     """One measurement.
 
@@ -36,8 +54,8 @@ class Row:
         Of the file.
     name : str
         What reports call it.
-    work : Operation or Path
-        What ran: an operation by its shape, or the file of a program or of a model.
+    work : Operation, Path or Layer
+        What ran: an operation by its shape, the file of a program or of a model, or a measured schedule.
     type : str
         Precision that it is compiled to; empty: that of the program.
     group : str
@@ -52,7 +70,7 @@ class Row:
 
     line: int
     name: str
-    work: Operation | Path
+    work: Operation | Path | Layer
     type: str
     group: str
     measured: float
@@ -105,7 +123,25 @@ def read_measured(path: Path) -> Measurements:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{path}: is no text. Fix: give a file of measurements (.csv).") from None
+    if is_of_validate(text):
+        return layers_of(path, digest_of(content))
     return _Reader(path).read(text, digest_of(content))
+
+
+def is_of_validate(text: str) -> bool:
+    """Whether a file has the columns of ``kpusim validate``."""
+    lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return {"net", "kind", "index", "median"} <= set(next(lines, "").split(","))
+
+
+def layers_of(path: Path, digest: str) -> Measurements:
+    """The rows of such a file that have a shape and count."""
+    rows = tuple(
+        Row(line, name, Layer(path, line), "", group, cycles)
+        for line, name, group, cycles, why in _core.measured_layers(os.fspath(path))
+        if not why
+    )
+    return Measurements(path, digest, "cycle", rows)
 
 
 class _Reader:

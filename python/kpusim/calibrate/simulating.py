@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kpusim.calibrate.measured import NOT_QUANTIZED, Measurements, Row
+from kpusim import _core
+from kpusim.calibrate.measured import NOT_QUANTIZED, Layer, Measurements, Row
 from kpusim.calibrate.operations import Operation
 from kpusim.errors import SimulationError, UserError, split_fix
 from kpusim.platform import OverrideValue, Platform
@@ -52,6 +53,13 @@ class Simulations:
         if row.type and row.type not in NOT_QUANTIZED:
             options["calibrate"] = "random:1"
         try:
+            if isinstance(row.work, Layer):
+                source = folder / f"{len(made)}.kpu"
+                Program(_core.measured_program(os.fspath(row.work.path), row.line, platform._core)).save(
+                    source
+                )
+                made[key] = os.fspath(source)
+                return made[key]
             if isinstance(row.work, Operation):
                 source = folder / f"{len(made)}.onnx"
                 row.work.write(source)
