@@ -58,6 +58,8 @@ class Reader {
         } else if (line.take("absent")) {
             std::string name = line.name();
             graph().absent[std::move(name)] = line.name();
+        } else if (line.take("gone")) {
+            while (!line.at_end()) read_gone(line);
         } else if (line.take("values")) {
             read_order(line);
             return;
@@ -404,6 +406,14 @@ class Reader {
         node.alone = line.take("alone");
         if (line.take("strips")) node.strips = static_cast<uint32_t>(line.integer(1, INT32_MAX));
         if (line.take("kept")) node.kept = elem(line);
+    }
+
+    void read_gone(Line& line) {
+        const size_t place = line.place();
+        std::string name = line.name();
+        if (graph().taken(name))
+            line.fail_at(place, fmt::format("`{}` is there already", name), "write another name");
+        graph().take_name(std::move(name));
     }
 
     /// Values get the ids that they had.

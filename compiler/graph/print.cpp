@@ -248,6 +248,11 @@ std::string to_text(const Graph& graph, const TextHead& head, std::string* const
     for (const auto& [name, reason] : graph.absent)
         text += fmt::format("  absent {} {}\n", word_text(name), word_text(reason));
     text += order_text(graph);
+    if (const std::vector<std::string> gone = graph.gone_names(); !gone.empty()) {
+        text += "  gone";
+        for (const std::string& name : gone) text += " " + word_text(name);
+        text += "\n";
+    }
     std::string begin = fmt::format("graph {}\n", word_text(graph.name));
     if (head.passed != 0) begin += fmt::format("  passed {}\n", head.passed);
     if (!head.model.empty()) begin += fmt::format("  model {}\n", word_text(head.model));

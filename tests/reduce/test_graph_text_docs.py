@@ -11,9 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-import check_page
 import pytest
-from conftest import ROOT
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/docs"))
+import check_page  # noqa: E402
 
 PAGE = ROOT / "docs/graph_text.md"
 KPUSIM = Path(os.environ.get("KPUSIM", "build/release/bin/kpusim")).resolve()

@@ -84,8 +84,8 @@ class TextNetwork:
         ):
             node = TextNode.parse(line)
             port = PORT.fullmatch(line)
-            if not line.strip() or line.startswith("#") or line.startswith("  values "):
-                continue  # ids of values are new ones anyway
+            if not line.strip() or line.startswith("#") or line.startswith(("  values ", "  gone ")):
+                continue  # ids and names of values are new ones anyway
             if node is not None:
                 nodes.append(node)
                 types.update(zip(node.made, node.types, strict=True))

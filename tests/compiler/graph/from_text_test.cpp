@@ -131,6 +131,7 @@ TEST(GraphFromText, MistakesHaveTheirPlace) {
         {error_of(with("accum_type=f32", "axis=1")),
          "g.txt:9:24: error: `axis` is no further attribute of it"},
         {error_of(with("}  f32[2,2]", "}  f32[2,3]")), "g.txt:9:3: error: output 0 is [2,2]"},
+        {error_of(std::string(small) + "  gone a w\n"), "g.txt:12:10: error: `w` is there already"},
         {error_of(with("\"Mat Mul\"", "\"Mat Mul")), "error: "},
         {error_of(with("alone", "lone")), "g.txt:10:37: error: the line goes on"},
         {error_of(with("%z f32[2,2]  host", "%z f32[2,3]  host")),

@@ -7,11 +7,8 @@
 namespace kpu::passes {
 namespace {
 
-using testing::Data;
 using testing::options;
-using testing::outputs_of;
 using testing::random_conv_net;
-using testing::random_inputs;
 using testing::random_mixture;
 using testing::random_transformer;
 
@@ -64,13 +61,9 @@ TEST(GraphText, GoesOnFromWhereItWasPrinted) {
     run_passes(part.graph, rest, Stage::rewrite,
                [&](const Pass& pass, const Graph&, double) { seen.emplace_back(pass.name); });
     EXPECT_EQ(seen.front(), "sink_reshapes");
-    // new values may have another number behind their name: names that are gone are free again
-    ASSERT_EQ(part.graph.nodes.size(), whole.nodes.size());
-    for (size_t i = 0; i < whole.nodes.size(); ++i)
-        EXPECT_EQ(part.graph.nodes[i].opcode, whole.nodes[i].opcode);
-    testing::Random random(7);
-    const std::vector<Data> inputs = random_inputs(whole, random);
-    EXPECT_EQ(outputs_of(part.graph, inputs), outputs_of(whole, inputs));
+    std::string of_whole, of_part;
+    EXPECT_EQ(to_text(part.graph, {}, &of_part), to_text(whole, {}, &of_whole));
+    EXPECT_EQ(of_part, of_whole);
 }
 
 }  // namespace
