@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of untrusted files with libFuzzer, ASan and UBSan: NEM text, .kpu containers, tile schedules,
-# kernels, ONNX models.
+# kernels, ONNX models, texts of graphs.
 #   scripts/fuzz.sh [SECONDS [TARGET...]]  each target (default: all) runs so long on its kept corpus (default 60; 0: only
 #                               what is kept), all at once; what they find new stays in build/fuzz/corpus, a crash in
 #                               build/fuzz/crashes (exit 1)
@@ -27,7 +27,7 @@ fuzz() { # TARGET SECONDS
 }
 
 if [ "${1:-}" = --keep ]; then
-    for kind in nem kpu sched kern onnx; do
+    for kind in nem kpu sched kern onnx graph; do
         rm -rf build/fuzz/kept build/fuzz/small
         mkdir -p build/fuzz/kept build/fuzz/small "build/fuzz/corpus/$kind"
         find "build/fuzz/corpus/$kind" -type f -size -900c -exec cp {} build/fuzz/small \;
@@ -41,7 +41,7 @@ fi
 seconds="${1:-60}"
 shift || true
 kinds=("$@")
-[ ${#kinds[@]} -gt 0 ] || kinds=(nem kpu sched kern onnx)
+[ ${#kinds[@]} -gt 0 ] || kinds=(nem kpu sched kern onnx graph)
 say "fuzzing the readers of ${kinds[*]} for $seconds s each"
 declare -A running
 for kind in "${kinds[@]}"; do

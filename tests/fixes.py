@@ -19,7 +19,7 @@ import kpusim
 
 PACKAGE = Path(kpusim.__file__).parent
 #: Folders of the package that have tests of their own; "" stands for all the rest.
-PARTS = ("kpu/", "torch/", "pallas/", "sweeps/", "llm/")
+PARTS = ("kpu/", "torch/", "pallas/", "sweeps/", "llm/", "calibrate/", "reduce/")
 Step = Callable[[], object]
 
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace kpu::graph {
 
@@ -71,6 +72,19 @@ std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& o
 // ---- values and nodes
 
 bool Graph::taken(const std::string& value_name) const { return names_.count(value_name) != 0; }
+
+std::vector<std::string> Graph::gone_names() const {
+    std::unordered_set<std::string_view> present;
+    for (const Value& value : values) present.insert(value.name);
+    std::vector<std::string> gone;
+    for (const auto& [known, next] : names_) {
+        if (present.count(known) == 0) gone.push_back(known);
+    }
+    std::sort(gone.begin(), gone.end());
+    return gone;
+}
+
+void Graph::take_name(std::string gone_name) { names_.emplace(std::move(gone_name), 2); }
 
 void Graph::rename(ValueId id, std::string value_name) {
     if (!names_.emplace(value_name, 2).second)

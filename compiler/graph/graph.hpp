@@ -160,6 +160,9 @@ struct Graph {
                    NodeOptions options);
 
     bool taken(const std::string& value_name) const;
+    /// Names that values had which are gone; none gets them again. In the order of their letters.
+    std::vector<std::string> gone_names() const;
+    void take_name(std::string gone_name);
     /// Throws InternalError when another value has the name.
     void rename(ValueId id, std::string value_name);
 
@@ -200,7 +203,8 @@ void remove_unused(Graph& graph);
 /// Throws InternalError when the graph is not what this page says: order, ids, shapes, data sizes.
 void check(const Graph& graph);
 
-/// The graph as text: one line a node, "%y = conv2d(%x, %w, %b) {strides=[1,1]}  f16[1,56,56,64]  # Conv_0".
+/// The graph as text (text.hpp), large constants left out: one line a node,
+/// "%y = conv2d(%x, %w, %b) {strides=[1,1]}  f16[1,56,56,64]  from Conv_0:Conv".
 std::string to_text(const Graph& graph);
 /// As a picture, in Graphviz's language.
 std::string to_dot(const Graph& graph);

@@ -1,12 +1,21 @@
 // Graphs as text and as pictures.
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstring>
 #include <map>
+#include <unordered_map>
 
-#include "compiler/graph/graph.hpp"
+#include "base/digest.hpp"
+#include "compiler/graph/data.hpp"
+#include "compiler/graph/text.hpp"
+#include "compiler/graph/words.hpp"
 
 namespace kpu::graph {
 namespace {
+
+constexpr uint64_t most_inline_bytes = 64;  ///< of a constant that stands in its line
 
 std::string type_text(const Value& value) {
     std::string text = fmt::format("{}{}", name_of(value.elem), shape_text(value.shape));
@@ -14,7 +23,72 @@ std::string type_text(const Value& value) {
     const BoundQuant& q = value.quant;
     if (q.kind == proto::Quant::PER_TENSOR && q.scales.size() == 1 && q.zero_points.size() == 1)
         return text + fmt::format(" scale={} zero={}", q.scales[0], q.zero_points[0]);
-    return text + fmt::format(" scales[{}] axis={}", q.scales.size(), q.axis);
+    text += fmt::format(" {} axis={}", proto::Quant::Kind_Name(q.kind), q.axis);
+    if (q.group_size != 0) text += fmt::format(" group_size={}", q.group_size);
+    return text +
+           fmt::format(" scales=[{}] zeros=[{}]", fmt::join(q.scales, ","), fmt::join(q.zero_points, ","));
+}
+
+/// The fewest digits that stand for the number in its type.
+std::string number_text(double number, ElemType elem) {
+    if (elem != ElemType::f32) return fmt::format("{}", number);
+    std::string text = fmt::format("{}", static_cast<float>(number));
+    double again = 0;  // is rounded twice when it is read: to binary64, then to the type
+    std::from_chars(text.data(), text.data() + text.size(), again);
+    return static_cast<float>(again) == static_cast<float>(number) ? text : fmt::format("{}", number);
+}
+
+/// Numbers of a few elements, if they stand for the bytes; else the bytes.
+std::string numbers_text(const Data& data, ElemType elem, uint64_t elements) {
+    if (!is_posit(elem)) {
+        Value value;
+        value.elem = elem;
+        value.shape = dims({static_cast<int64_t>(elements)});
+        value.data = data;
+        const std::vector<double> numbers = graph::numbers(value);
+        const bool exact = std::all_of(numbers.begin(), numbers.end(), [](double x) { return x == x; });
+        if (exact) {
+            const Data again = make_numbers(elem, numbers);
+            if (again.size == data.size && std::memcmp(again.bytes, data.bytes, data.size) == 0) {
+                std::string text;
+                for (const double number : numbers)
+                    text += (text.empty() ? "" : ",") + number_text(number, elem);
+                return text;
+            }
+        }
+    }
+    std::string text = "0x";
+    for (uint64_t i = 0; i < data.size; ++i) text += fmt::format("{:02x}", data.bytes[i]);
+    return text;
+}
+
+/// Elements in the line, one for all, or their place in the file beside the text.
+std::string data_text(const Data& data, ElemType elem, uint64_t elements, std::string* constants) {
+    if (elements == 0) return "[]";
+    const uint64_t step = data.size / elements;
+    const bool splat = elements > 1 && std::equal(data.bytes + step, data.bytes + data.size, data.bytes);
+    if (splat) return fmt::format("splat {}", numbers_text({data.owner, data.bytes, step}, elem, 1));
+    if (data.size <= most_inline_bytes) return fmt::format("[{}]", numbers_text(data, elem, elements));
+    if (constants == nullptr) return "...";
+    const size_t place = constants->size();
+    constants->append(reinterpret_cast<const char*>(data.bytes), data.size);
+    return fmt::format("at {}", place);
+}
+
+std::string constant_text(const Value& value, std::string* constants) {
+    std::string text = fmt::format("  constant %{} {} = {}", word_text(value.name), type_text(value),
+                                   data_text(value.data, value.elem, value.elements(), constants));
+    if (value.blocks) {
+        const Blocks& blocks = *value.blocks;
+        const auto elements = static_cast<uint64_t>(blocks.shape.product());
+        text += fmt::format("  blocks axis={} size={} {}{}", blocks.axis, blocks.size, name_of(blocks.elem),
+                            shape_text(blocks.shape));
+        text += " steps=" + data_text(blocks.steps, ElemType::i4, value.elements(), constants);
+        text += " scales=" + data_text(blocks.scales, blocks.elem, elements, constants);
+        if (blocks.zero_points)
+            text += " zeros=" + data_text(blocks.zero_points, blocks.elem, elements, constants);
+    }
+    return text + "\n";
 }
 
 std::string attribute_text(const AttrSpec& spec, const BoundAttr& attr) {
@@ -33,7 +107,7 @@ std::string attribute_text(const AttrSpec& spec, const BoundAttr& attr) {
             return fmt::format("{}={}", spec.name, name_of(attr.type));
         case AttrKind::text:
         case AttrKind::word:
-            return fmt::format("{}={}", spec.name, attr.text);
+            return fmt::format("{}={}", spec.name, word_text(attr.text));
     }
     return "";
 }
@@ -49,25 +123,36 @@ std::string attributes_text(const Node& node) {
 
 std::string names(const Graph& graph, const std::vector<ValueId>& ids) {
     std::string text;
-    for (const ValueId id : ids) text += fmt::format("{}%{}", text.empty() ? "" : ", ", graph.value(id).name);
+    for (const ValueId id : ids)
+        text += fmt::format("{}%{}", text.empty() ? "" : ", ", word_text(graph.value(id).name));
     return text;
 }
 
-std::string source_text(const Node& node) {
-    std::string text = node.source.name;
-    for (const Source& source : node.absorbed) text += " + " + source.name;
-    if (node.group != 0)
-        text += fmt::format("{}group {}{}", text.empty() ? "" : "  ", node.group, node.anchor ? "*" : "");
+std::string source_text(const Source& source) {
+    return word_text(source.name) + (source.type.empty() ? "" : ":" + word_text(source.type));
+}
+
+/// Where a node is from, and what passes have decided about it.
+std::string origin_text(const Node& node) {
+    std::string text;
+    if (!node.source.name.empty() || !node.source.type.empty() || !node.absorbed.empty())
+        text += "  from " + source_text(node.source);
+    for (const Source& source : node.absorbed) text += " + " + source_text(source);
+    if (node.group != 0) text += fmt::format("  group {}", node.group);
+    if (node.anchor) text += "  anchor";
+    if (node.alone) text += "  alone";
+    if (node.strips != 0) text += fmt::format("  strips {}", node.strips);
+    if (node.kept != ElemType::none) text += fmt::format("  kept {}", name_of(node.kept));
     return text;
 }
 
 std::string node_text(const Graph& graph, const Node& node) {
-    const std::string attributes = attributes_text(node), source = source_text(node);
+    const std::string attributes = attributes_text(node);
     std::string types;
     for (const ValueId id : node.outputs) types += (types.empty() ? "" : ", ") + type_text(graph.value(id));
     return fmt::format("  {} = {}({}){}  {}{}\n", names(graph, node.outputs), node.spec().name,
                        names(graph, node.inputs), attributes.empty() ? "" : " {" + attributes + "}", types,
-                       source.empty() ? "" : "  # " + source);
+                       origin_text(node));
 }
 
 std::string port_text(const Graph& graph, const Port& port, std::string_view role) {
@@ -76,9 +161,28 @@ std::string port_text(const Graph& graph, const Port& port, std::string_view rol
     if (port.host == HostType::boolean) host = "bool";
     if (port.host == HostType::uint64) host = "u64";
     if (port.host == HostType::float64) host = "f64";
+    if (port.host != HostType::same) host += fmt::format(" as {}", name_of(port.elem));
+    if (port.follows != Follows::none)
+        host += fmt::format(" follows {} plus={}", port.follows == Follows::position ? "position" : "up_to",
+                            port.plus);
     const std::string order = port.perm.empty() ? "" : fmt::format(" perm=[{}]", fmt::join(port.perm, ","));
-    return fmt::format("  {} {}: %{} {}  host {}{}\n", role, port.name, graph.value(port.value).name,
-                       type_text(graph.value(port.value)), host, order);
+    return fmt::format("  {} {}: %{} {}  host {}{}\n", role, word_text(port.name),
+                       word_text(graph.value(port.value).name), type_text(graph.value(port.value)), host,
+                       order);
+}
+
+/// Values in the order in which the text has them, which is nearly never that of their ids.
+std::string order_text(const Graph& graph) {
+    std::vector<ValueId> ids;
+    for (const Port& port : graph.inputs) ids.push_back(port.value);
+    for (ValueId id = 0; id < graph.values.size(); ++id)
+        if (graph.values[id].constant()) ids.push_back(id);
+    for (const Node& node : graph.nodes) ids.insert(ids.end(), node.outputs.begin(), node.outputs.end());
+    if (std::is_sorted(ids.begin(), ids.end())) return "";
+    std::sort(ids.begin(), ids.end());
+    std::string text = "  values";
+    for (const ValueId id : ids) text += fmt::format(" %{}", word_text(graph.value(id).name));
+    return text + "\n";
 }
 
 // ---- pictures
@@ -121,16 +225,49 @@ std::string dot_edges(const Graph& graph) {
 
 }  // namespace
 
-std::string to_text(const Graph& graph) {
-    std::string text = fmt::format("graph {}\n", graph.name);
+std::string word_text(std::string_view name) {
+    if (!name.empty() && std::all_of(name.begin(), name.end(), is_plain)) return std::string(name);
+    std::string text = "\"";
+    for (const char c : name) {
+        if (c == '"' || c == '\\') {
+            text += fmt::format("\\{}", c);
+        } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+            text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        } else {
+            text += c;
+        }
+    }
+    return text + "\"";
+}
+
+std::string to_text(const Graph& graph, const TextHead& head, std::string* constants) {
+    std::string text;
     for (const Port& port : graph.inputs) text += port_text(graph, port, "input");
     for (const Value& value : graph.values) {
-        if (value.constant()) text += fmt::format("  constant %{} {}\n", value.name, type_text(value));
+        if (value.constant()) text += constant_text(value, constants);
     }
     for (const Node& node : graph.nodes) text += node_text(graph, node);
     for (const Port& port : graph.outputs) text += port_text(graph, port, "output");
-    return text;
+    for (const auto& [name, reason] : graph.absent)
+        text += fmt::format("  absent {} {}\n", word_text(name), word_text(reason));
+    text += order_text(graph);
+    if (const std::vector<std::string> gone = graph.gone_names(); !gone.empty()) {
+        text += "  gone";
+        for (const std::string& name : gone) text += " " + word_text(name);
+        text += "\n";
+    }
+    std::string begin = fmt::format("graph {}\n", word_text(graph.name));
+    if (head.passed != 0) begin += fmt::format("  passed {}\n", head.passed);
+    if (!head.model.empty()) begin += fmt::format("  model {}\n", word_text(head.model));
+    if (graph.positions.any())
+        begin += fmt::format("  positions {} step {} rows {}\n", graph.positions.count, graph.positions.step,
+                             graph.positions.rows);
+    if (constants != nullptr && !constants->empty())
+        begin += fmt::format("  constants {} sha256 {}\n", constants->size(), sha256_hex(*constants));
+    return begin + text;
 }
+
+std::string to_text(const Graph& graph) { return to_text(graph, {}, nullptr); }
 
 std::string to_dot(const Graph& graph) {
     std::string text =

@@ -64,7 +64,8 @@ Loaded load(const Source& source, const LoadRequest& request, Diagnostics& notes
         throw UserError(source.origin() +
                         ": a network is compiled for a device. Fix: give one with --platform.");
     pipeline::Compiled compiled = pipeline::compile(
-        [&](Diagnostics& found) { return import(source, request, found); }, request, source.origin(), notes);
+        [&](Diagnostics& found) { return import(source, request, found); }, request, source.origin(), notes,
+        {0, std::filesystem::path(source.origin()).filename().string()});
     std::string no_values;
     if (!compiled.absent.empty())
         no_values = fmt::format("{}: {}. Fix: give the model with its weights; --mode timing needs none.",

@@ -1,6 +1,7 @@
 #include "compiler/passes/passes.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace kpu::passes {
 
@@ -46,12 +47,24 @@ bool is_pass(std::string_view name) {
     return std::any_of(table.begin(), table.end(), [name](const Pass& pass) { return pass.name == name; });
 }
 
+size_t place_of(const Pass& pass) { return static_cast<size_t>(&pass - pass_table().data()); }
+
+size_t first_of(Stage stage) {
+    const std::vector<Pass>& table = pass_table();
+    const auto first =
+        std::find_if(table.begin(), table.end(), [stage](const Pass& pass) { return pass.stage == stage; });
+    return static_cast<size_t>(first - table.begin());
+}
+
 void run_passes(Graph& graph, const Options& options, Stage stage, const AfterPass& after) {
+    using Clock = std::chrono::steady_clock;
     for (const Pass& pass : pass_table()) {
-        if (pass.stage != stage) continue;
+        if (pass.stage != stage || place_of(pass) < options.passed) continue;
+        const Clock::time_point begin = Clock::now();
         pass.run(graph, options);
+        const std::chrono::duration<double> time = Clock::now() - begin;
         graph::check(graph);
-        if (after) after(pass, graph);
+        if (after) after(pass, graph, time.count());
     }
 }
 

@@ -38,6 +38,8 @@ struct Options {
     /// Cycles of an engine's array for a product; empty: not known. Bytes that DRAM brings in each.
     std::function<double(const ProductShape& product)> product_cycles = {};
     double ddr_bytes_per_cycle = 1;
+    /// Passes of the table that the graph has behind it, of all stages in their order: they do not run again.
+    size_t passed = 0;
 };
 
 /// How much a pass may change the numbers.
@@ -65,8 +67,11 @@ struct Pass {
 const std::vector<Pass>& pass_table();
 bool is_pass(std::string_view name);
 
-using AfterPass = std::function<void(const Pass& pass, const Graph& graph)>;
-/// Runs the passes of one stage; `after` is called behind each.
+using AfterPass = std::function<void(const Pass& pass, const Graph& graph, double seconds)>;
+/// The place of a pass of the table, and of a stage's first one.
+size_t place_of(const Pass& pass);
+size_t first_of(Stage stage);
+/// Runs the passes of one stage; `after` is called behind each, with the time that it took.
 void run_passes(Graph& graph, const Options& options, Stage stage, const AfterPass& after = {});
 
 // ---- the passes

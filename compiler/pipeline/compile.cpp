@@ -19,11 +19,16 @@ namespace {
 
 class Compilation {
   public:
-    Compilation(const compiler::LoadRequest& request, std::string origin, Diagnostics& notes)
-        : request_(request), origin_(std::move(origin)), notes_(notes), target_(*request.platform) {}
+    Compilation(const compiler::LoadRequest& request, std::string origin, Diagnostics& notes,
+                graph::TextHead head)
+        : request_(request),
+          origin_(std::move(origin)),
+          notes_(notes),
+          target_(*request.platform),
+          head_(std::move(head)) {}
 
     Compiled run(const Import& import) {
-        const std::shared_ptr<const Typed> network = typed(import, request_, origin_, target_, notes_);
+        const std::shared_ptr<const Typed> network = typed(import, request_, origin_, target_, notes_, head_);
         graph::Graph graph = network->graph;
         const bool has_weights = network->absent.empty();
         const int effort = request_.options.text("effort")[0] - '0';
@@ -32,7 +37,8 @@ class Compilation {
         const auto backend = values::make_fast_backend();
         passes::Options options = pass_options(*backend, request_, target_, network->precision);
         add_device(options);
-        passes::run_passes(graph, options, passes::Stage::schedule, after_pass(request_));
+        options.passed = head_.passed;
+        passes::run_passes(graph, options, passes::Stage::schedule, after_pass(request_, head_));
         Division division = best_division(graph, target_, guide);
         Compiled result{lower_with_effort(division.cut.graph, division.target, division.guide, effort,
                                           request_.simulate, std::move(division.cut.lowered)),
@@ -128,13 +134,14 @@ class Compilation {
     std::string origin_;
     Diagnostics& notes_;
     compiler::Target target_;
+    graph::TextHead head_;
 };
 
 }  // namespace
 
 Compiled compile(const Import& import, const compiler::LoadRequest& request, const std::string& origin,
-                 Diagnostics& notes) {
-    return Compilation(request, origin, notes).run(import);
+                 Diagnostics& notes, const graph::TextHead& head) {
+    return Compilation(request, origin, notes, head).run(import);
 }
 
 }  // namespace kpu::pipeline

@@ -10,7 +10,7 @@
 #include "compiler/emit/emit.hpp"
 #include "compiler/estimate/schedule.hpp"
 #include "compiler/front_end.hpp"
-#include "compiler/graph/graph.hpp"
+#include "compiler/graph/text.hpp"
 
 namespace kpu::pipeline {
 
@@ -27,9 +27,9 @@ struct Compiled {
 using Import = std::function<graph::Graph(Diagnostics& notes)>;
 
 /// `request.platform` must be there. `import` is called unless `request.kept` has what it would make. What is decided for
-/// the user goes to `notes`. Throws UserError.
+/// the user goes to `notes`. `head`: of a graph that was printed before, passes that it has behind it. Throws UserError.
 Compiled compile(const Import& import, const compiler::LoadRequest& request, const std::string& origin,
-                 Diagnostics& notes);
+                 Diagnostics& notes, const graph::TextHead& head = {});
 
 /// One line for each operation: type, MACs, tiles, predicted cycles, what bounds them, how far that is from the bound.
 /// `only`: the operation of this name; empty: all.

@@ -100,6 +100,11 @@ std::vector<OptionRow> option_rows() {
          "2",
          {"1", "2", "3"}},
         {"print-after", "prints the graph after this pass, or after each (all)", ValueKind::text},
+        {"print-graph",
+         "writes what --print-after prints to this file, constants beside it in FILE.bin: a network that "
+         "compiles on "
+         "from there",
+         ValueKind::text},
         {"dot", "writes the graph, as it is lowered, as a picture in Graphviz's language", ValueKind::text},
         {"export-qdq", "writes the quantized graph as an ONNX model (QDQ), for other runtimes",
          ValueKind::text},

@@ -13,15 +13,28 @@
 namespace kpu::pipeline {
 namespace {
 
-void print(std::string_view pass, const graph::Graph& graph) {
-    std::fputs(fmt::format("# after {}\n{}\n", pass, graph::to_text(graph)).c_str(), stderr);
+/// On standard error, or in the file of --print-graph with its constants beside it.
+void print(const compiler::LoadRequest& request, const std::string& title, const graph::Graph& graph,
+           const graph::TextHead& head) {
+    const std::string& path = request.options.text("print-graph");
+    if (path.empty()) {
+        std::fputs(fmt::format("# after {}\n{}\n", title, graph::to_text(graph, head, nullptr)).c_str(),
+                   stderr);
+        return;
+    }
+    std::string constants;
+    write_file(path, graph::to_text(graph, head, &constants));
+    write_file(path + ".bin", constants);
 }
+
+/// What decides numbers, and has nothing to decide behind the stage of types.
+constexpr const char* of_types[] = {"accuracy", "report-accuracy", "keep", "export-qdq"};
 
 class Typing {
   public:
     Typing(const compiler::LoadRequest& request, const std::string& origin, const compiler::Target& target,
-           Diagnostics& notes)
-        : request_(request), origin_(origin), target_(target), notes_(notes) {}
+           Diagnostics& notes, const graph::TextHead& head)
+        : request_(request), origin_(origin), target_(target), notes_(notes), head_(head) {}
 
     Typed run(const Import& import) {
         const size_t before = notes_.all().size();
@@ -32,16 +45,23 @@ class Typing {
         result_.precision = choose_precision();
         check_positions();
         const auto backend = values::make_fast_backend();
-        const passes::Options options = pass_options(*backend, request_, target_, result_.precision);
-        const passes::AfterPass after = after_pass(request_);
+        passes::Options options = pass_options(*backend, request_, target_, result_.precision);
+        options.passed = head_.passed;
+        check_resumable();
+        const passes::AfterPass after = after_pass(request_, head_);
         passes::run_passes(graph_, options, passes::Stage::rewrite, after);
-        Numbers numbers(request_, origin_, target_, notes_);
-        numbers.run(graph_, result_.precision, options, after);
-        result_.measured = numbers.measured();
+        const size_t typed = passes::first_of(passes::Stage::schedule);
+        if (head_.passed < typed) {
+            Numbers numbers(request_, origin_, target_, notes_);
+            numbers.run(graph_, result_.precision, options, after);
+            result_.measured = numbers.measured();
+        } else {
+            check_no_choice();
+        }
         if (const std::string& qdq = request_.options.text("export-qdq"); !qdq.empty()) write_qdq(qdq);
         const std::string& wanted = request_.options.text("print-after");
         if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
-            print("quantize", graph_);
+            print(request_, "quantize", graph_, {static_cast<uint32_t>(typed), head_.model});
         result_.notes.assign(notes_.all().begin() + static_cast<std::ptrdiff_t>(before), notes_.all().end());
         result_.graph = std::move(graph_);
         return std::move(result_);
@@ -101,8 +121,30 @@ class Typing {
                         origin_, precision::precision_name(result_.precision)));
     }
 
+    /// Quantization has steps of its own around the conversion of floats.
+    void check_resumable() const {
+        const bool plain = is_float(result_.precision) && !is_float8(result_.precision);
+        if (!plain && request_.options.given("print-graph") &&
+            request_.options.text("print-after") == "precision")
+            throw UserError(
+                "--print-graph: behind `precision` this network is half quantized. Fix: print it "
+                "after quantize.");
+    }
+
+    void check_no_choice() const {
+        for (const char* const option : of_types) {
+            if (request_.options.given(option))
+                throw UserError(fmt::format(
+                    "{}: --{} chooses types, which this graph has already. Fix: leave it out, or give a "
+                    "graph that was printed before `precision`.",
+                    origin_, option));
+        }
+    }
+
     void check_print() const {
         const std::string& wanted = request_.options.text("print-after");
+        if (request_.options.given("print-graph") && (wanted.empty() || wanted == "all"))
+            throw UserError("--print-graph writes one graph. Fix: say of which pass, with --print-after.");
         if (wanted.empty() || wanted == "all" || wanted == "quantize" || passes::is_pass(wanted)) return;
         std::string names = "quantize";
         for (const passes::Pass& pass : passes::pass_table())
@@ -123,6 +165,7 @@ class Typing {
     const std::string& origin_;
     const compiler::Target& target_;
     Diagnostics& notes_;
+    const graph::TextHead& head_;
     graph::Graph graph_;
     Typed result_;
 };
@@ -158,18 +201,20 @@ passes::Options pass_options(values::ComputeBackend& backend, const compiler::Lo
     return options;
 }
 
-passes::AfterPass after_pass(const compiler::LoadRequest& request) {
-    return
-        [wanted = request.options.text("print-after")](const passes::Pass& pass, const graph::Graph& graph) {
-            if (wanted == "all" || wanted == pass.name) print(pass.name, graph);
-        };
+passes::AfterPass after_pass(const compiler::LoadRequest& request, const graph::TextHead& head) {
+    return [&request, model = head.model, wanted = request.options.text("print-after")](
+               const passes::Pass& pass, const graph::Graph& graph, double seconds) {
+        if (wanted != "all" && wanted != pass.name) return;
+        const auto passed = static_cast<uint32_t>(passes::place_of(pass) + 1);
+        print(request, fmt::format("{} ({:.3f} ms)", pass.name, 1e3 * seconds), graph, {passed, model});
+    };
 }
 
 std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
                                    const std::string& origin, const compiler::Target& target,
-                                   Diagnostics& notes) {
+                                   Diagnostics& notes, const graph::TextHead& head) {
     using Kept = std::shared_ptr<const Typed>;
-    Typing typing(request, origin, target, notes);
+    Typing typing(request, origin, target, notes, head);
     if (request.kept == nullptr || !can_be_kept(request.options))
         return std::make_shared<const Typed>(typing.run(import));
     const std::string device = counted(target);

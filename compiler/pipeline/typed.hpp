@@ -27,13 +27,13 @@ struct Typed {
 /// Options of passes for a device, as far as both halves need them.
 passes::Options pass_options(values::ComputeBackend& backend, const compiler::LoadRequest& request,
                              const compiler::Target& target, ElemType precision);
-/// Prints what --print-after asks for.
-passes::AfterPass after_pass(const compiler::LoadRequest& request);
+/// Prints what --print-after asks for, or writes it to the file of --print-graph. `head` says which model it is.
+passes::AfterPass after_pass(const compiler::LoadRequest& request, const graph::TextHead& head);
 
 /// The network of `import`, or what `request.kept` has of it if nothing that counts is another. What is decided for the
 /// user goes to `notes`, also before an error. Throws UserError.
 std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
                                    const std::string& origin, const compiler::Target& target,
-                                   Diagnostics& notes);
+                                   Diagnostics& notes, const graph::TextHead& head);
 
 }  // namespace kpu::pipeline

@@ -32,6 +32,7 @@ void bind_simulation(py::module_& module);
 void bind_recording(py::module_& module);
 void bind_schedule(py::module_& module);
 void bind_what_if(py::module_& module);
+void bind_validation(py::module_& module);
 
 /// (name, kind, default, meaning, choices) of each.
 py::list rows_of(const std::vector<OptionRow>& options);

@@ -13,4 +13,5 @@ PYBIND11_MODULE(_core, module, pybind11::multiple_interpreters::not_supported())
     kpu::bindings::bind_simulation(module);
     kpu::bindings::bind_schedule(module);
     kpu::bindings::bind_what_if(module);
+    kpu::bindings::bind_validation(module);
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kpusim.errors import InternalError, KpusimError, SimulationError
 
-OK, BAD_INPUT, FAILED, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+OK, BAD_INPUT, FAILED, MISMATCH, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
 
 def exit_code(run: Callable[[list[str]], int], arguments: Sequence[str] | None) -> int:

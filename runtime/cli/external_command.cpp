@@ -23,7 +23,11 @@ constexpr std::array verbs{
     ExternalVerb{"sweep", "run programs on many machines; tables, fronts, pages (Python package)",
                  "kpusim[sweep]"},
     ExternalVerb{"llm", "how fast a language model is, of its configuration alone (Python package)",
-                 "kpusim[llm]"}};
+                 "kpusim[llm]"},
+    ExternalVerb{"calibrate", "fit parameters of a platform to measured times (Python package)",
+                 "kpusim[calibrate]"},
+    ExternalVerb{"reduce", "cut a failing network down to the least that still fails (Python package)",
+                 "kpusim[onnx]"}};
 
 /// Where a program may lie beside this command: as it was called (a wheel's script calls a binary elsewhere), and as it
 /// is.

@@ -35,7 +35,8 @@ SCHEDULE = (
 )
 TOPOLOGY = "Layer, M, N, K,\nfc1, 33, 20, 7,\nfc2, 8, 8, 100,\n"
 COMPARED = (
-    "none of: .kpu program, ONNX model, Pallas export, tile schedule, SCALE-Sim topology, NEM text. Fix:"
+    "none of: .kpu program, ONNX model, graph text, Pallas export, tile schedule, SCALE-Sim topology, "
+    "NEM text. Fix:"
 )
 
 
@@ -242,6 +243,7 @@ class FrontEndTest(unittest.TestCase):
                 "NEM text",
                 ".kpu program",
                 "ONNX model",
+                "graph text",
                 "Pallas export",
                 "tile schedule",
                 "SCALE-Sim topology",

@@ -92,6 +92,14 @@ class Wheel(unittest.TestCase):
         """The same of language models."""
         self.assertIn("CONFIG", output(self.bin / "kpusim", "llm", "--help"))
 
+    def test_calibrate(self) -> None:
+        """The same of platforms."""
+        self.assertIn("MEASURED.csv", output(self.bin / "kpusim", "calibrate", "--help"))
+
+    def test_reduce(self) -> None:
+        """The same of failing networks."""
+        self.assertIn("COMMAND", output(self.bin / "kpusim", "reduce", "--help"))
+
     def test_digits(self) -> None:
         """The network of handwritten digits, by the installed command, with NumPy."""
         with tempfile.TemporaryDirectory() as folder:

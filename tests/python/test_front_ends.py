@@ -32,8 +32,10 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_table_is_the_commands() -> None:
     """Names, options and what they say come from the same rows."""
     rows = {row.name: row for row in kpusim.front_ends()}
-    names = {".kpu program", "ONNX model", "tile schedule", "SCALE-Sim topology", "Pallas export", "NEM text"}
-    assert set(rows) == names
+    assert set(rows) == {
+        ".kpu program", "ONNX model", "graph text", "tile schedule", "SCALE-Sim topology", "Pallas export",
+        "NEM text",
+    }  # fmt: skip
     (header,) = rows["tile schedule"].options
     assert (header.name, header.kind) == ("header", "file")
     assert rows["tile schedule"].default_platform == "tile32"

@@ -59,8 +59,8 @@ WRITES = {
     "list": (),
     "diff": ("--html",),
 }
-# Verbs that other packages bring: tests/sweeps and tests/llm have theirs.
-EXTERNAL = {"sweep", "llm"}
+# Verbs that other packages bring: tests/sweeps, tests/llm, tests/calibrate and tests/reduce have theirs.
+EXTERNAL = {"sweep", "llm", "calibrate", "reduce"}
 # All other options. A new one has to be put here or above.
 OTHERS = set(
     "--bounds-only --bind "
@@ -71,7 +71,7 @@ OTHERS = set(
     "--estimates --check-estimates --json --quiet --sarif --ci --budgets --memory --fix-suggest --as "
     "--bin-ns --threshold --top --device --mapping --max-outstanding --channels --channel-interleave "
     "--ranks --data-rate --dim --batch --precision --calibrate --percentile --boundary --layout "
-    "--image-mean --image-std --print-after --explain-mapping --dot --memory-map --export-qdq "
+    "--image-mean --image-std --print-after --print-graph --explain-mapping --dot --memory-map --export-qdq "
     "--retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share --power-by "
     "--power-in --report-accuracy --write-mapping --group-size --inferences --effort --no-own-choice --explain "
     "--memory-trace-form --trace-form --dram-traffic-by --positions --generate --prompt --next".split()

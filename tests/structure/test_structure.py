@@ -47,6 +47,7 @@ USES = {
     "compiler/estimate": "compiler/target execution",
     "compiler/pipeline": "compiler/strips compiler/emit compiler/estimate compiler/precision compiler",
     "compiler/onnx": "compiler/pipeline",
+    "compiler/graph_text": "compiler/pipeline",
     "compiler/precision": "compiler/passes compiler/quantize compiler/emit",
     "compiler/quantize": "compiler/graph",
     "model/stream": "values traces",
@@ -68,6 +69,7 @@ USES = {
     "runtime/cli": "runtime/schedule_engine runtime/trials runtime/what_if runtime/debug runtime/compare "
     "runtime/validation analysis explain traces/*",
     "python": "runtime/schedule_engine runtime/trials runtime/what_if runtime/compare runtime/debug "
+    "runtime/validation "
     "compiler/onnx analysis explain traces/*",
 }
 NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
@@ -240,6 +242,18 @@ class Files(unittest.TestCase):
             if path.name not in tests and f'"{path.stem}"' not in tests
         ]
         self.assertFalse(missing, "Fix: add them to tests/docs/CMakeLists.txt")
+
+    def test_questions_have_their_places(self) -> None:
+        """Each answer of docs/questions.md is in a file that names it."""
+        rows = re.findall(
+            r"^\| [^|]+\? \| `([^`]+)` \| `(\w+)` \|",
+            (ROOT / "docs/questions.md").read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+        self.assertGreaterEqual(len(rows), 20)
+        for file, name in rows:
+            text = (ROOT / file).read_text(encoding="utf-8") if (ROOT / file).is_file() else ""
+            self.assertRegex(text, rf"\b{name}\b", f"{file} does not name {name}. Fix: say where it is now")
 
     def test_what_needs_packages_is_labelled(self) -> None:
         """Else the fast tests, which run without .venv, have it."""

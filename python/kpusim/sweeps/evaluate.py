@@ -48,6 +48,8 @@ class Task:
         Parameters of the platform, options of the front end, parameters of the program.
     mode, inputs : str
         Of the run.
+    retarget : bool
+        Take a program that was compiled for another device.
     """
 
     number: int
@@ -59,6 +61,7 @@ class Task:
     params: Mapping[str, int]
     mode: str
     inputs: str
+    retarget: bool = False
 
     def command(self) -> str:
         """The command that runs it alone."""
@@ -68,7 +71,7 @@ class Task:
         words += words_of(self.options)
         for name, value in self.params.items():
             words += ["--param", f"{name}={value}"]
-        words += ["--mode", self.mode]
+        words += ["--mode", self.mode, *(["--retarget"] if self.retarget else [])]
         return shlex.join([*words, "--fill", self.inputs] if self.mode != "timing" else words)
 
     def run(self, *, events: bool) -> Run:
@@ -105,6 +108,7 @@ class Evaluator:
     def __init__(self) -> None:
         self._programs: OrderedDict[object, Program] = OrderedDict()
         self._platforms: dict[str, Platform] = {}
+        self._changed: OrderedDict[object, Platform] = OrderedDict()  # programs of a design come one by one
         self._last: tuple[object, Program] | None = None
 
     def __call__(self, task: Task) -> Outcome:
@@ -122,10 +126,7 @@ class Evaluator:
 
     def _evaluate(self, task: Task, outcome: Outcome) -> None:
         begun = time.perf_counter()
-        base = self._platforms.get(task.platform)
-        if base is None:
-            base = self._platforms[task.platform] = Platform.load(task.platform)
-        platform = base.with_(**task.sets) if task.sets else base
+        platform = self._platform(task)
         known = len(self._programs)
         program = self._program(task, platform)
         loaded = time.perf_counter()
@@ -136,6 +137,20 @@ class Evaluator:
             return
         outcome.values = simulated(task, program, platform)
         outcome.host["simulate_s"] = round(time.perf_counter() - loaded, 6)
+
+    def _platform(self, task: Task) -> Platform:
+        base = self._platforms.get(task.platform)
+        if base is None:
+            base = self._platforms[task.platform] = Platform.load(task.platform)
+        if not task.sets:
+            return base
+        key = (task.platform, *task.sets.items())
+        changed = self._changed.get(key)
+        if changed is None:
+            changed = self._changed[key] = base.with_(**task.sets)
+            if len(self._changed) > KEPT:
+                self._changed.popitem(last=False)
+        return changed
 
     def _program(self, task: Task, platform: Platform) -> Program:
         """The program for a platform: compiled again only where that may change it."""
@@ -194,7 +209,9 @@ def run_of(task: Task, program: Program, platform: Platform, *, events: bool = F
     if mode == "values+timing":
         fill = "zeros" if task.inputs == "zeros" else int(task.inputs.partition(":")[2])
     device = None if program.for_device else platform  # its own has the changes that it needs
-    return simulate(program, device, mode=mode, fill=fill, params=dict(task.params), events=events)
+    return simulate(
+        program, device, mode=mode, fill=fill, params=dict(task.params), retarget=task.retarget, events=events
+    )
 
 
 def simulated(task: Task, program: Program, platform: Platform) -> dict[str, float]:

@@ -17,6 +17,7 @@ READS = ("calibrate", "mapping", "header")
 #: Options that write a file, or to the terminal: points would write over each other.
 WRITES = (
     "report_accuracy", "dot", "export_qdq", "memory_map", "write_mapping", "explain_mapping", "print_after",
+    "print_graph",
 )  # fmt: skip
 Options = Mapping[str, Any]  #: numbers, texts, truth values, and sizes by name
 

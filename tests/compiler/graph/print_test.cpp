@@ -32,13 +32,15 @@ TEST(GraphText, NamesOperandsAttributesTypesAndSources) {
     graph.nodes[0].absorbed.push_back({"Add_1", "Add"});
     graph.nodes[0].group = graph.nodes[1].group = 3;
     graph.nodes[0].anchor = true;
-    EXPECT_EQ(to_text(graph),
-              "graph small\n"
-              "  input x: %x f32[2,3]  host f32 perm=[1,0]\n"
-              "  constant %c f32[3,4]\n"
-              "  %MatMul_0 = matmul(%x, %c) {accum_type=f32}  f32[2,4]  # MatMul_0 + Add_1  group 3*\n"
-              "  %z = clamp(%MatMul_0) {min_val=0 max_val=6.5}  f32[2,4]  # Clip \"1\"  group 3\n"
-              "  output z: %z f32[2,4]  host i64\n");
+    EXPECT_EQ(
+        to_text(graph),
+        "graph small\n"
+        "  input x: %x f32[2,3]  host f32 perm=[1,0]\n"
+        "  constant %c f32[3,4] = splat 1\n"
+        "  %MatMul_0 = matmul(%x, %c) {accum_type=f32}  f32[2,4]  from MatMul_0:MatMul + Add_1:Add  group 3  "
+        "anchor\n"
+        "  %z = clamp(%MatMul_0) {min_val=0 max_val=6.5}  f32[2,4]  from \"Clip \\\"1\\\"\":Clip  group 3\n"
+        "  output z: %z f32[2,4]  host i64 as f32\n");
 }
 
 TEST(GraphText, ShowsQuantisation) {

@@ -94,7 +94,7 @@ TEST(Passes, RunStageByStage) {
     Graph graph = random_conv_net(3);
     std::vector<std::string> seen;
     run_passes(graph, options(), Stage::rewrite,
-               [&](const Pass& pass, const Graph&) { seen.emplace_back(pass.name); });
+               [&](const Pass& pass, const Graph&, double) { seen.emplace_back(pass.name); });
     EXPECT_EQ(seen.front(), "simplify");
     EXPECT_EQ(seen.back(), "simplify");
     EXPECT_TRUE(is_pass("fuse"));

@@ -37,17 +37,6 @@ BoundAttrs clamp(double low, double high) {
     return attributes({real("min_val", low), real("max_val", high)});
 }
 
-TEST(Simplify, DropsIdentities) {
-    EXPECT_EQ(simplified([](Builder& b, ValueId x) {
-                  x = b.node("add", {x, constant(b.graph, {3}, {0, 0, 0})});
-                  x = b.node("mul", {constant(b.graph, {}, {1}), x});
-                  x = b.node("div", {x, constant(b.graph, {2, 1}, {1, 1})});
-                  x = b.node("sub", {x, constant(b.graph, {}, {0})});
-                  return b.node("pow", {x, constant(b.graph, {}, {1})});
-              }),
-              "");
-}
-
 TEST(Simplify, KeepsWhatOnlyLooksLikeAnIdentity) {
     EXPECT_EQ(simplified([](Builder& b, ValueId x) {
                   return b.node("sub", {constant(b.graph, {}, {0}), x});

@@ -1,0 +1,5 @@
+"""Platforms that are fitted to measured times: :func:`calibrate`. docs/calibration.md is its page."""
+
+from kpusim.calibrate.calibrating import Calibration, calibrate, check
+
+__all__ = ["Calibration", "calibrate", "check"]
