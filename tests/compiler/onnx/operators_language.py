@@ -96,6 +96,40 @@ def group_query(d: Draft) -> Case:
     )
 
 
+def quantised_cache(d: Draft) -> Case:
+    """Bytes with scales of tensors or channels, one or two numbers a byte; a cache that grows or is shared.
+
+    Scales are powers of two: what lies between two steps does so in any arithmetic.
+    """
+    groups, batch, size, rows = d.integer(1, 2), d.integer(1, 2), 16, d.integer(1, 3)
+    bits, channels, shared = d.pick([8, 4]), d.chance(), d.chance()
+    past = d.integer(1, 4)
+    most = past + rows + d.integer(0, 2) if shared else past
+    width = size if bits == 8 else size // 2
+    least, above = (-128, 128) if bits == 8 else (0, 256)
+    caches = [d.ints([batch, groups, most, width], least, above - 1) for _ in range(2)]
+    for cache in caches:
+        cache[:, :, past:] = 0
+    scales = [
+        np.float32(2.0) ** d.ints([groups * size if channels else 1], -2 - bits, 0 - bits) for _ in range(2)
+    ]
+    kv = [batch, rows, groups * size]
+    operands: list[Operand] = [
+        *(d.floats([batch, rows, 2 * groups * size]), d.floats(kv), d.floats(kv)),
+        *(cache.astype(np.int8 if bits == 8 else np.uint8) for cache in caches),
+        maybe(d, np.full(batch, past + rows - 1, np.int32)),
+        Const(np.asarray([past + rows], np.int32)),
+        *[None] * 5,
+        *(maybe(d, scale.astype(np.float32)) for scale in scales),
+    ]
+    told = "PER_CHANNEL" if channels else "PER_TENSOR"
+    more = {"k_quant_type": told, "v_quant_type": told, "kv_cache_bit_width": bits}
+    made = theirs("GroupQueryAttention", operands, 3, num_heads=2 * groups, kv_num_heads=groups, **more)
+    for output in made.model.graph.output[1:]:
+        output.type.tensor_type.elem_type = onnx.TensorProto.INT8 if bits == 8 else onnx.TensorProto.UINT8
+    return made
+
+
 def padded_queries(d: Draft) -> Case:
     """Rows of which those behind query_seqlens are padding; what padding makes is multiplied by 0."""
     groups, batch, size, rows = d.integer(1, 2), d.integer(1, 3), 16, d.integer(1, 4)
@@ -492,6 +526,7 @@ def causal_conv(d: Draft) -> Case:
 GENERATORS: dict[str, Generator] = {
     "GroupQueryAttention": group_query,
     "PaddedQueries": padded_queries,
+    "QuantisedCache": quantised_cache,
     "MS RotaryEmbedding": rotary,
     "MultiHeadAttention with a past": multi_head_past,
     "MultiHeadAttention of caches": multi_head_forms,
