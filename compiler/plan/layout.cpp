@@ -160,7 +160,8 @@ class Layout {
     std::shared_ptr<const Addends> addends_of(const PlannedOp& op) {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
         const OpcodeSpec& spec = graph_.nodes[anchor.node].spec();
-        if (spec.macs == nullptr || spec.group_scales || spec.block_scales || anchor.inputs.size() < 3) return nullptr;
+        if (spec.macs == nullptr || spec.group_scales || spec.block_scales || anchor.inputs.size() < 3)
+            return nullptr;
         const size_t addend = anchor.inputs[2];
         const ElemType sums = accumulator_of(graph_, op.op);
         graph::Value value = graph_.value(op.op.operands[addend].value);

@@ -37,14 +37,8 @@ HOST = {
     "f16": np.float16,
     "bf16": np.uint16,
     "f32": np.float32,
-    "posit8": np.uint8,
     "posit16": np.uint16,
-    "f8e4m3": np.uint8,
-    "f8e5m2": np.uint8,
-    "f6e2m3": np.uint8,
-    "f6e3m2": np.uint8,
-    "f4e2m1": np.uint8,
-}
+} | dict.fromkeys(("posit8", "f8e4m3", "f8e5m2", "f6e2m3", "f6e3m2", "f4e2m1"), np.uint8)
 BITS = {
     "i4": 4,
     "i8": 8,
@@ -56,14 +50,9 @@ BITS = {
     "f16": 16,
     "bf16": 16,
     "f32": 32,
-    "posit8": 8,
     "posit16": 16,
-    "f8e4m3": 8,
-    "f8e5m2": 8,
-    "f6e2m3": 8,
-    "f6e3m2": 8,
     "f4e2m1": 4,
-}
+} | dict.fromkeys(("posit8", "f8e4m3", "f8e5m2", "f6e2m3", "f6e3m2"), 8)
 
 
 @dataclass
