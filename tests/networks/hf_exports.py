@@ -1,14 +1,14 @@
 """Decoders of transformers, exported by torch.onnx with their caches, against PyTorch.
 
 usage: hf_exports.py KPUSIM [--model NAME]... [--exporter dynamo|script]... [--attention sdpa|eager]...
-                            [--shapes dynamic|static]... [--precision NAME]... [--device NAME]
+                            [--shapes dynamic|static]... [--precision f32|fp16|int4]... [--device NAME]
                             [--steps N] [--sample N] [--seed N] [--keep FOLDER]
 
 Each is exported twice: a prompt, which gives a cache, and a step, which takes and gives one. The prompt and
 the steps run with the cache handed on, on both sides its own. Shapes are dynamic (programs for each length,
 by --dim) or static (exports for each length). "int4" are the weights of ONNX Runtime's MatMulNBits quantizer
-in fp16, against ONNX Runtime; block formats (mxfp8, ...) are run where they are asked for. Prints the worst
-error of each, relative to the range; exit 1 where one is too large.
+in fp16, against ONNX Runtime. Prints the worst error of each, relative to the range; exit 1 where one is
+too large.
 """
 
 from __future__ import annotations
@@ -41,10 +41,6 @@ PROMPT = 5
 #: By how much of an output's range the results of a precision may be wrong.
 BOUNDS = {"f32": 1e-4, "fp16": 2e-2, "int4": 4e-2}
 DEVICES = {"f32": "tile32", "fp16": "swkpu-v2", "int4": "swkpu-v2"}
-#: Products in block formats: random weights have no structure that they could keep.
-BLOCKS = {"mxint8": 5e-2, "mxfp8": 0.2, "mxfp6": 0.2, "nvfp4": 0.4, "mxfp4": 0.5}
-BOUNDS |= BLOCKS
-DEVICES |= dict.fromkeys(BLOCKS, "core128-mx")
 
 
 class Point(NamedTuple):
@@ -245,7 +241,7 @@ def points_of(options: argparse.Namespace) -> list[Point]:
             options.exporter or ("dynamo", "script"),
             options.attention or ("sdpa", "eager"),
             options.shapes or ("dynamic", "static"),
-            options.precision or [name for name in BOUNDS if name not in BLOCKS],
+            options.precision or BOUNDS,
         )
     ]
     if options.sample:
