@@ -102,6 +102,12 @@ DECODERS: dict[str, dict[str, Any]] = {
         "num_experts": 4,
         "use_mamba_kernels": False,
     },
+    **{name: {} for name in "arcee apertus diffllama ernie4_5 exaone glm4 helium internlm3".split()},
+    **{name: {} for name in "hunyuan_v1_dense ministral nanochat olmo3 seed_oss vaultgemma biogpt".split()},
+    **{name: EXPERTS for name in "ernie4_5_moe flex_olmo glm4_moe".split()},
+    "phimoe": {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "ctrl": GPT | {"dff": 96},
+    "xglm": {"d_model": HIDDEN, "ffn_dim": 96, "num_layers": 2, "attention_heads": 4},
     "lfm2": {"layer_types": ["conv", "full_attention"], "block_multiple_of": 16},
     "rwkv": {"attention_hidden_size": HIDDEN},
     "qwen3_next": EXPERTS
@@ -117,7 +123,13 @@ DECODERS: dict[str, dict[str, Any]] = {
 
 
 #: Those that have no other attention.
-EAGER = ("gemma2", "mamba", "bloom", "gpt_oss", "gpt_neo", "mpt", "mamba2", "falcon_mamba", "rwkv")
+EAGER = "gemma2 mamba bloom gpt_oss gpt_neo mpt mamba2 falcon_mamba rwkv vaultgemma xglm".split()
+
+#: Those that torch's older exporter refuses, or makes another function of.
+ONLY_DYNAMO = (
+    "mamba falcon_mamba jamba lfm2 qwen3_next deepseek_v2 glm glm4 cohere cohere2 apertus diffllama ernie4_5 "
+    "ernie4_5_moe helium"
+).split()
 
 
 def configured(name: str, more: dict[str, Any]) -> Any:  # noqa: ANN401
