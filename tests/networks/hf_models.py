@@ -127,8 +127,8 @@ EAGER = "gemma2 mamba bloom gpt_oss gpt_neo mpt mamba2 falcon_mamba rwkv vaultge
 
 #: Those that torch's older exporter refuses, or makes another function of.
 ONLY_DYNAMO = (
-    "mamba falcon_mamba jamba lfm2 qwen3_next deepseek_v2 glm glm4 cohere cohere2 apertus diffllama ernie4_5 "
-    "ernie4_5_moe helium"
+    "mamba mamba2 falcon_mamba jamba lfm2 qwen3_next deepseek_v2 glm glm4 cohere cohere2 apertus diffllama "
+    "ernie4_5 ernie4_5_moe helium"
 ).split()
 
 
