@@ -187,6 +187,9 @@ std::string_view npy_dtype(ElemType type) {
         case ElemType::posit8_es2:
         case ElemType::f8e4m3:
         case ElemType::f8e5m2:
+        case ElemType::f6e2m3:
+        case ElemType::f6e3m2:
+        case ElemType::f4e2m1:
             return "|u1";
         case ElemType::i16:
             return "<i2";
@@ -329,6 +332,16 @@ void check_npy_dtype(const NpyArray& array, std::string_view dtype, std::string_
 
 void check_npy_type(const NpyArray& array, ElemType type, const std::string& origin) {
     check_npy_dtype(array, npy_dtype(type), name_of(type), origin);
+    const int bits = type == ElemType::f4e2m1                               ? 4
+                     : type == ElemType::f6e2m3 || type == ElemType::f6e3m2 ? 6
+                                                                            : 8;
+    for (size_t i = 0; bits < 8 && i < array.data.size(); ++i) {
+        const auto pattern = static_cast<uint8_t>(array.data[i]);
+        if (pattern >> bits == 0) continue;
+        throw UserError(
+            fmt::format("{}: element {} is {} but {} has {} bits. Fix: save bit patterns below {}.", origin,
+                        i, pattern, name_of(type), bits, 1 << bits));
+    }
     if (type != ElemType::i4) return;
     for (size_t i = 0; i < array.data.size(); ++i) {
         const auto value = static_cast<int8_t>(array.data[i]);

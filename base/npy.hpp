@@ -10,7 +10,7 @@
 
 namespace kpu {
 
-/// The NumPy dtype of an element type: i4 travels as int8 (one element a byte), bf16, posits and float8 as unsigned
+/// The NumPy dtype of an element type: i4 travels as int8 (one element a byte), bf16, posits and the small floats as unsigned
 /// bit patterns. "<" is little-endian, "|" a single byte.
 std::string_view npy_dtype(ElemType type);
 

@@ -9,25 +9,12 @@ struct TypeRow {
     std::string_view name;
     int bits;
 };
-constexpr std::array<TypeRow, elem_type_count> type_rows = {{{"none", 0},
-                                                             {"i4", 4},
-                                                             {"i8", 8},
-                                                             {"i16", 16},
-                                                             {"i32", 32},
-                                                             {"u8", 8},
-                                                             {"u16", 16},
-                                                             {"u32", 32},
-                                                             {"f16", 16},
-                                                             {"bf16", 16},
-                                                             {"f32", 32},
-                                                             {"posit8", 8},
-                                                             {"posit16", 16},
-                                                             {"f8e4m3", 8},
-                                                             {"f8e5m2", 8},
-                                                             {"posit8_es1", 8},
-                                                             {"posit8_es2", 8},
-                                                             {"posit16_es0", 16},
-                                                             {"posit16_es2", 16}}};
+constexpr std::array<TypeRow, elem_type_count> type_rows = {
+    {{"none", 0},       {"i4", 4},         {"i8", 8},           {"i16", 16},         {"i32", 32},
+     {"u8", 8},         {"u16", 16},       {"u32", 32},         {"f16", 16},         {"bf16", 16},
+     {"f32", 32},       {"posit8", 8},     {"posit16", 16},     {"f8e4m3", 8},       {"f8e5m2", 8},
+     {"posit8_es1", 8}, {"posit8_es2", 8}, {"posit16_es0", 16}, {"posit16_es2", 16}, {"f6e2m3", 8},
+     {"f6e3m2", 8},     {"f4e2m1", 4}}};
 constexpr std::array<std::string_view, 3> level_names = {"DDR", "L2", "L1"};
 
 }  // namespace
@@ -45,9 +32,16 @@ std::optional<ElemType> parse_elem_type(std::string_view name) {
 
 bool is_float(ElemType type) { return type >= ElemType::f16; }
 
-bool is_posit(ElemType type) { return type >= ElemType::posit8 && !is_float8(type); }
+bool is_posit(ElemType type) { return type >= ElemType::posit8 && !is_small_float(type); }
 
 bool is_float8(ElemType type) { return type == ElemType::f8e4m3 || type == ElemType::f8e5m2; }
+
+bool is_small_float(ElemType type) {
+    return is_float8(type) || type == ElemType::f6e2m3 || type == ElemType::f6e3m2 ||
+           type == ElemType::f4e2m1;
+}
+
+bool shares_bytes(ElemType type) { return type == ElemType::i4 || type == ElemType::f4e2m1; }
 
 ElemType without_es(ElemType type) {
     if (!is_posit(type)) return type;

@@ -201,17 +201,18 @@ bool Binder::fits(const kernel::Code& code, const CodeBuffer& buffer, uint32_t i
                   const SourcePos& pos) {
     const BoundRegion& region = result_.regions[index];
     const ElemType wanted = elem_of(buffer.type);
-    // kernels have no posits: they move them as integers, and compare them so; of float8 they have the bits
+    // kernels have no posits: they move them as integers, and compare them so; of small floats they have the bits
     const bool as_integers =
-        is_float8(region.elem)
+        is_small_float(region.elem)
             ? wanted == ElemType::u8
             : is_posit(region.elem) && wanted == (bit_width(region.elem) == 8 ? ElemType::i8 : ElemType::i16);
-    if (region.elem == ElemType::i4) {
+    if (shares_bytes(region.elem)) {
         error(pos,
               fmt::format(
-                  "task `{}`: region `{}` of buffer `{}` is of i4; a kernel's elements are whole bytes. Fix: "
-                  "convert it to i8 before.",
-                  task.name, region.name, buffer.name));
+                  "task `{}`: region `{}` of buffer `{}` is of {}; a kernel's elements are whole bytes. Fix: "
+                  "convert it to {} before.",
+                  task.name, region.name, buffer.name, name_of(region.elem),
+                  is_float(region.elem) ? "f16" : "i8"));
         return false;
     }
     if (buffer.type != Type::bytes && region.elem != wanted && !as_integers) {

@@ -102,9 +102,10 @@ struct OpcodeSpec {
     uint8_t addend = 2;                ///< products: the operand that is added to the sums, if it is given
     bool accumulates = false;          ///< continues the sums of its addend, in order
     bool group_scales = false;         ///< products: the third operand has a scale for each group of K
-    uint8_t window_rank = 0;           ///< convolutions: dimensions that the window moves along
-    bool depthwise = false;            ///< convolutions: as many groups as input channels
-    bool transposed = false;           ///< convolutions: the window spreads each element of X over Y
+    bool block_scales = false;  ///< products: each factor has an operand with a scale for each block of K
+    uint8_t window_rank = 0;    ///< convolutions: dimensions that the window moves along
+    bool depthwise = false;     ///< convolutions: as many groups as input channels
+    bool transposed = false;    ///< convolutions: the window spreads each element of X over Y
 
     bool movement = false;  ///< transfer, store: listed, but written with dst= and src=, never a compute task
     bool future = false;    ///< not stable in NEM: executable, flagged when the device lacks it

@@ -21,7 +21,8 @@ constexpr double kib = 1024, mib = 1024 * kib;
 
 /// The action that a MAC of this rate is charged as.
 std::string mac_action(const std::string& rate_type) {
-    return "mac." + (rate_type == "i8xi4" ? "i4" : rate_type);
+    // an array for both types of a pair has the multipliers of the wider float, but halves of those of integers
+    return "mac." + (rate_type == "i8xi4" ? "i4" : rate_type.substr(0, rate_type.find('x')));
 }
 
 class Pricer {

@@ -58,10 +58,13 @@ std::vector<CharacteristicKey> make_keys() {
 
 /// MACs per cycle and NMU, by the type that runs at that rate.
 constexpr std::pair<const char*, const char*> mac_keys[] = {
-    {"int8_macs", "i8"},        {"int4_macs", "i8xi4"},      {"int16_macs", "i16"},
-    {"fp16_macs", "f16"},       {"bf16_macs", "bf16"},       {"fp32_macs", "f32"},
-    {"posit8_macs", "posit8"},  {"posit16_macs", "posit16"}, {"fp8_e4m3_macs", "f8e4m3"},
-    {"fp8_e5m2_macs", "f8e5m2"}};
+    {"int8_macs", "i8"},         {"int4_macs", "i8xi4"},
+    {"int16_macs", "i16"},       {"fp16_macs", "f16"},
+    {"bf16_macs", "bf16"},       {"fp32_macs", "f32"},
+    {"posit8_macs", "posit8"},   {"posit16_macs", "posit16"},
+    {"fp8_e4m3_macs", "f8e4m3"}, {"fp8_e5m2_macs", "f8e5m2"},
+    {"fp6_e2m3_macs", "f6e2m3"}, {"fp6_e3m2_macs", "f6e3m2"},
+    {"fp4_macs", "f4e2m1"},      {"fp8_fp4_macs", "f8e4m3xf4e2m1"}};
 
 /// A device with all that it inherits.
 struct Resolved {

@@ -78,7 +78,7 @@ void add_engine(Table& t) {
            "formula family: compat as the reference simulator counts, physical as a real array works");
     text(t, "engine.array.rate.type", required, "",
          "element type of first x second operand: i8, i8xi4, i16, f16, bf16, f32, posit8, posit16, f8e4m3, "
-         "f8e5m2");
+         "f8e5m2, f6e2m3, f6e3m2, f4e2m1, f8e4m3xf4e2m1");
     real(t, "engine.array.rate.relative", "", required, "", 1e-6, 64,
          "MACs per cycle of this type / (rows x cols) in steady state");
     integer(t, "engine.array.operand_bytes_per_cycle", "byte/cycle", optional, "", 1, wide,

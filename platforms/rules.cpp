@@ -87,7 +87,7 @@ class Checker {
                 error(
                     "engine",
                     fmt::format("`{}.rate.type` is `{}`. Fix: one of i8, i8xi4, i16, f16, bf16, f32, posit8, "
-                                "posit16, f8e4m3, f8e5m2.",
+                                "posit16, f8e4m3, f8e5m2, f6e2m3, f6e3m2, f4e2m1, f8e4m3xf4e2m1.",
                                 path, rate.type()));
             }
             if (!seen.insert(rate.type()).second) {
@@ -205,7 +205,11 @@ std::optional<RateTypes> rate_types(std::string_view text) {
                             {"posit8", {E::posit8, E::posit8}},
                             {"posit16", {E::posit16, E::posit16}},
                             {"f8e4m3", {E::f8e4m3, E::f8e4m3}},
-                            {"f8e5m2", {E::f8e5m2, E::f8e5m2}}};
+                            {"f8e5m2", {E::f8e5m2, E::f8e5m2}},
+                            {"f6e2m3", {E::f6e2m3, E::f6e2m3}},
+                            {"f6e3m2", {E::f6e3m2, E::f6e3m2}},
+                            {"f4e2m1", {E::f4e2m1, E::f4e2m1}},
+                            {"f8e4m3xf4e2m1", {E::f8e4m3, E::f4e2m1}}};
     for (const Row& row : rows) {
         if (row.text == text) return row.types;
     }

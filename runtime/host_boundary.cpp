@@ -46,7 +46,7 @@ bool host_has_floats(const TensorSpec& spec) {
 }
 
 size_t dense_item_bytes(ElemType type) {
-    return type == ElemType::i4 ? 1 : static_cast<size_t>(bit_width(type)) / 8;
+    return shares_bytes(type) ? 1 : static_cast<size_t>(bit_width(type)) / 8;
 }
 
 Dims dims_of(const TensorSpec& spec) {

@@ -73,14 +73,14 @@ void put_random(char* out, ElemType type, uint64_t random) {
         case ElemType::i4:
             return put(out, static_cast<int8_t>(static_cast<int>(random & 15) - 8));
         default:
-            if (is_posit(type) || is_float8(type))
+            if (is_posit(type) || is_small_float(type))
                 return values::store_float(type, reinterpret_cast<uint8_t*>(out), 0, unit_value(random));
             std::memcpy(out, &random, static_cast<size_t>(bit_width(type) / 8));
     }
 }
 
 size_t dense_element_bytes(ElemType type) {
-    return type == ElemType::i4 ? 1 : static_cast<size_t>(bit_width(type)) / 8;
+    return shares_bytes(type) ? 1 : static_cast<size_t>(bit_width(type)) / 8;
 }
 
 /// Dense elements of an input whose host array is all zeros.
@@ -257,7 +257,7 @@ std::vector<std::string> HostTensors::missing() const {
 
 bool HostTensors::is_large(const TensorSpec& spec) const {
     constexpr uint64_t large_bytes = 16 << 20;
-    return spec.strides.empty() && spec.elem != ElemType::i4 && !spec.converts() &&
+    return spec.strides.empty() && !shares_bytes(spec.elem) && !spec.converts() &&
            element_count(spec) * dense_element_bytes(spec.elem) >= large_bytes;
 }
 

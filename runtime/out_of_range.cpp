@@ -92,7 +92,7 @@ OutOfRange::Row& OutOfRange::row_of(uint32_t op, const BoundRegion& y) {
 
 /// Steps and float8 are scaled to a range, of which some numbers are meant to be beyond.
 bool OutOfRange::Row::tells() const {
-    const bool scaled = steps || is_float8(elem);
+    const bool scaled = steps || is_small_float(elem);
     return unexplained > 0 && (!scaled || unexplained * one_in > made);
 }
 
@@ -122,7 +122,7 @@ std::string OutOfRange::what(const Row& row) const {
         return fmt::format("{} are beyond its {} steps, from {:.4g} to {:.4g}", start, name_of(row.elem),
                            row.low, row.high);
     if (is_integer(row.elem)) return fmt::format("{} are beyond {}", start, name_of(row.elem));
-    const bool saturates = is_posit(row.elem) || is_float8(row.elem);
+    const bool saturates = is_posit(row.elem) || is_small_float(row.elem);
     return fmt::format("{} left the range of {} and {}", start, type_name(row.elem),
                        saturates ? "saturated" : "became infinite");
 }
@@ -136,7 +136,7 @@ std::string OutOfRange::help(const Row& row) const {
             "calibrate with inputs like these, keep it in floats with --keep '{}=fp16', or have --accuracy "
             "choose",
             name);
-    if (is_float8(row.elem))
+    if (is_small_float(row.elem))
         return fmt::format("calibrate with inputs like these, or keep it in floats with --keep '{}=fp16'",
                            name);
     if (row.elem == ElemType::bf16) return "scale the numbers: bf16 has the range of f32";

@@ -9,6 +9,7 @@ packages=(
     scikit-build-core==1.1.2 pybind11==3.1.0                       # build the package
     pytest==8.4.2 mypy==1.18.2 ruff==0.14.4 nbclient==0.10.2 ipykernel==6.30.1 ml_dtypes==0.5.4 # test it
     numpy==2.3.5 onnx==1.23.2 onnxruntime==1.32.0 onnxscript==0.7.2 scikit-learn==1.7.2 # models, and who runs them
+    transformers==5.24.0                                           # decoders to export
     torch==2.13.0 pillow==13.0.0 matplotlib==3.11.2 pandas==3.1.1  # kpusim[torch], kpusim[plots]
     PyYAML==6.0.4 optuna==5.0.0 SALib==1.6.0 duckdb==2.0.1 plotly==7.1.0 # kpusim[sweep]
     distributed==2026.8.0                                          # kpusim[cluster]

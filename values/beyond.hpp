@@ -41,6 +41,12 @@ inline double first_beyond(ElemType type) {
             return std::nextafter(464.0, none);  // half way to the number that is NaN: to the greatest, 448
         case ElemType::f8e5m2:
             return 61440;
+        case ElemType::f6e2m3:
+            return 7.75;
+        case ElemType::f6e3m2:
+            return 30;
+        case ElemType::f4e2m1:
+            return 7;
         default:
             break;
     }

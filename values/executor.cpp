@@ -203,7 +203,7 @@ Diagnostics Executor::findings() const {
 void Executor::commit(MemoryMap& memory, std::vector<PendingWrite>& writes) {
     for (PendingWrite& write : writes) {
         const BoundRegion& region = *write.view.region;
-        if (write.raw || (region.dense && region.elem != ElemType::i4)) {
+        if (write.raw || (region.dense && !shares_bytes(region.elem))) {
             memory.level(region.level, region.engine)
                 .write(write.view.address, write.bytes.data(), write.bytes.size());
         } else {
@@ -216,10 +216,10 @@ bool Executor::copy_directly(MemoryMap& memory, const RegionView& source, const 
     const BoundRegion& from = *source.region;
     const BoundRegion& to = *target.region;
     const bool raw = is_byte_copy(from, to);
-    const bool plain = from.elem != ElemType::i4 || from.shape.product() % 2 == 0;
+    const bool plain = !shares_bytes(from.elem) || from.shape.product() % 2 == 0;
     if (!raw && !(from.dense && to.dense && plain)) {
         // a dense target is filled in place, a dense source is read in place
-        if (from.elem == ElemType::i4 || touch(source, target)) return false;
+        if (shares_bytes(from.elem) || touch(source, target)) return false;
         if (to.dense) {
             uint8_t* bytes = bytes_at(memory, target, dense_bytes(to));
             gather(memory, source, bytes);

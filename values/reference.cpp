@@ -4,7 +4,7 @@
 
 #include "values/backend_base.hpp"
 #include "values/elementary.hpp"
-#include "values/float8.hpp"
+#include "values/small_float.hpp"
 
 namespace kpu::values::reference {
 namespace {
@@ -31,14 +31,14 @@ void put_float(const Tensor& tensor, int64_t index, double value) {
     if (tensor.beyond != nullptr) note_float(*tensor.beyond, first_beyond(tensor.type), value);
 }
 
-void put_cast_float8(const Tensor& tensor, int64_t index, double value, bool saturates) {
-    const Float8& format = format_of_f8(tensor.type);
+void put_cast_small_float(const Tensor& tensor, int64_t index, double value, bool saturates) {
+    const SmallFloat& format = small_float_format(tensor.type);
     if (std::isinf(value) && saturates) {
-        tensor.data[index] = static_cast<uint8_t>((value < 0 ? 0x80 : 0) | format.greatest);
+        tensor.data[index] = static_cast<uint8_t>((value < 0 ? 1 << (format.bits - 1) : 0) | format.greatest);
         return;
     }
     put_float(tensor, index, value);
-    if (!saturates) tensor.data[index] = f8_of(value, format);
+    if (!saturates) tensor.data[index] = small_float_of(value, format);
 }
 
 void put_steps(const Tensor& tensor, int64_t index, double steps, int64_t zero) {
@@ -88,8 +88,8 @@ void cast(const Call& call) {
     const auto count = static_cast<int64_t>(y.elements());
     for (int64_t i = 0; i < count; ++i) {
         const double value = load_real(x.type, x.data, i);
-        if (is_float8(y.type)) {
-            put_cast_float8(y, i, value, saturates);
+        if (is_small_float(y.type)) {
+            put_cast_small_float(y, i, value, saturates);
         } else if (is_float(y.type)) {
             put_float(y, i, value);
         } else {

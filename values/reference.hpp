@@ -35,7 +35,7 @@ void requant(const Call& call);
 void put_float(const Tensor& tensor, int64_t index, double value);
 /// To float8 by the opcode `cast`: what is beyond its numbers becomes the greatest of them, infinities too, or what the format
 /// has for infinity.
-void put_cast_float8(const Tensor& tensor, int64_t index, double value, bool saturates);
+void put_cast_small_float(const Tensor& tensor, int64_t index, double value, bool saturates);
 /// saturate(round_half_even(steps) + zero)
 void put_steps(const Tensor& tensor, int64_t index, double steps, int64_t zero);
 /// After a product: its results whose f32 sums were infinite count where the exact ones are not.

@@ -97,10 +97,7 @@ void copy_row(int bytes, uint8_t* to, int64_t to_stride, const uint8_t* from, in
     }
 }
 
-uint8_t read_nibble(const uint8_t* base, int64_t nibble) {
-    const int value = (base[nibble / 2] >> (nibble % 2 * 4)) & 0xf;
-    return static_cast<uint8_t>((value ^ 8) - 8);  // sign-extended
-}
+int read_nibble(const uint8_t* base, int64_t nibble) { return (base[nibble / 2] >> (nibble % 2 * 4)) & 0xf; }
 
 void write_nibble(uint8_t* base, int64_t nibble, uint8_t value) {
     uint8_t& byte = base[nibble / 2];
@@ -133,9 +130,12 @@ void mark_region(MemoryLevel& level, const RegionView& view) {
 
 void gather_nibbles(const uint8_t* base, const BoundRegion& region, uint8_t* dense) {
     const Rows rows = rows_of(region);
+    const int sign = region.elem == ElemType::i4 ? 8 : 0;  // integers are sign-extended, floats are patterns
     for_each_row(rows, [&](int64_t offset, int64_t at) {
-        for (int64_t i = 0; i < rows.row_count; ++i)
-            dense[at + i] = read_nibble(base, offset + i * rows.row_stride);
+        for (int64_t i = 0; i < rows.row_count; ++i) {
+            const int value = read_nibble(base, offset + i * rows.row_stride);
+            dense[at + i] = static_cast<uint8_t>((value ^ sign) - sign);
+        }
     });
 }
 
@@ -155,7 +155,7 @@ void scatter_nibbles(MemoryLevel& level, const RegionView& view, const uint8_t* 
 
 uint64_t dense_bytes(const BoundRegion& region) {
     const auto elements = static_cast<uint64_t>(region.shape.product());
-    return region.elem == ElemType::i4 ? elements : packed_bytes(region.elem, elements);
+    return shares_bytes(region.elem) ? elements : packed_bytes(region.elem, elements);
 }
 
 void gather(const MemoryMap& memory, const RegionView& view, uint8_t* dense) {
@@ -164,7 +164,7 @@ void gather(const MemoryMap& memory, const RegionView& view, uint8_t* dense) {
     const MemoryLevel& level = memory.level(region.level, region.engine);
     check_inside(level, view);
     const uint8_t* base = level.data() + view.address;
-    if (region.elem == ElemType::i4) return gather_nibbles(base, region, dense);
+    if (shares_bytes(region.elem)) return gather_nibbles(base, region, dense);
     const Rows rows = rows_of(region);
     const int bytes = bit_width(region.elem) / 8;
     for_each_row(rows, [&](int64_t offset, int64_t at) {
@@ -177,7 +177,7 @@ void scatter(MemoryMap& memory, const RegionView& view, const uint8_t* dense) {
     if (region.shape.product() == 0) return;
     MemoryLevel& level = memory.level(region.level, region.engine);
     check_inside(level, view);
-    if (region.elem == ElemType::i4) return scatter_nibbles(level, view, dense);
+    if (shares_bytes(region.elem)) return scatter_nibbles(level, view, dense);
     uint8_t* base = level.data() + view.address;
     const Rows rows = rows_of(region);
     const int bytes = bit_width(region.elem) / 8;

@@ -10,7 +10,7 @@
 
 namespace kpu::values {
 
-/// Single elements of dense operands (i4: one per byte), by run-time type.
+/// Single elements of dense operands (of 4 bits: one per byte), by run-time type.
 
 template <class T>
 T load(const uint8_t* data, int64_t index) {
@@ -82,7 +82,7 @@ inline void store_saturated(ElemType type, uint8_t* data, int64_t index, int64_t
     }
 }
 
-/// Of posits and float8, out of line: loops over the other floats stay small.
+/// Of posits and small floats, out of line: loops over the other floats stay small.
 float load_rare_float(ElemType type, const uint8_t* data, int64_t index);
 void store_rare_float(ElemType type, uint8_t* data, int64_t index, double value);
 

@@ -47,7 +47,7 @@ void append(std::string& to, const graph::Value& value, const Block& block) {
         int64_t from = block.first[rank - 1];
         for (size_t d = 0; d + 1 < rank; ++d) from += (block.first[d] + index[d]) * strides[d];
         const uint8_t* bytes = value.data.bytes + static_cast<size_t>(from) * size;
-        if (block.elem == ElemType::i4) {
+        if (shares_bytes(block.elem)) {
             append_nibbles(to, bytes, row, r * block.count[rank - 1] % 2 == 0);
         } else if (block.elem == value.elem) {
             to.append(reinterpret_cast<const char*>(bytes), row * size);

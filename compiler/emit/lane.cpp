@@ -269,8 +269,9 @@ void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const
         reads.push_back(tiles[c]->span);
     }
     const bool product = node.spec().op_class == OpcodeClass::gemm;
-    const OpcodeSpec& spec =
-        node.spec().group_scales ? node.spec() : opcode(*find_opcode(product ? "gemm.acc" : "conv2d.acc"));
+    const OpcodeSpec& spec = node.spec().group_scales || node.spec().block_scales
+                                 ? node.spec()
+                                 : opcode(*find_opcode(product ? "gemm.acc" : "conv2d.acc"));
     Task task = out_.program.compute(std::string(spec.name), inputs, {result.region});
     BoundAttrs attrs = patched(anchor, node);
     for (BoundAttr& attribute : attrs.list) {

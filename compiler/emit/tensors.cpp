@@ -60,8 +60,8 @@ class Tensors {
                                              port.perm.begin());
         if (value.quant && value.quant.kind != proto::Quant::PER_TENSOR && out_.plan.inferences > 1)
             tensor.mutable_quant()->set_axis(tensor.quant().axis() + 1);
-        // float8 is the same on both sides; files have no number for it as a type that is converted
-        if (value.elem != port.elem || !is_float8(port.elem)) tensor.set_host_elem(host_elem(port));
+        // small floats are the same on both sides; files have no numbers for them as types that is converted
+        if (value.elem != port.elem || !is_small_float(port.elem)) tensor.set_host_elem(host_elem(port));
     }
     /// A first dimension: the inferences. A constant output is the same in all.
     void repeat(const graph::Port& port, std::vector<int64_t>& shape, std::vector<int64_t>& strides) const {

@@ -15,7 +15,7 @@ Data make_data(std::vector<uint8_t> bytes) {
 }
 
 uint64_t data_bytes(ElemType elem, uint64_t elements) {
-    return elem == ElemType::i4 ? elements : elements * static_cast<uint64_t>(bit_width(elem)) / 8;
+    return shares_bytes(elem) ? elements : elements * static_cast<uint64_t>(bit_width(elem)) / 8;
 }
 
 Dims dims(const std::vector<int64_t>& sizes) {

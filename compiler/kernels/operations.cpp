@@ -24,7 +24,7 @@ int64_t power_of_two(int64_t n) {
 
 /// Types that kernels have, and posits, whose order is that of integers with their bits.
 bool moves(ElemType type) {
-    return type != ElemType::i4 && !is_float8(type) && (is_float(type) || is_integer(type));
+    return type != ElemType::i4 && !is_small_float(type) && (is_float(type) || is_integer(type));
 }
 bool computes(ElemType type) { return type == ElemType::f32 || type == ElemType::i32; }
 bool is_f32(ElemType type) { return type == ElemType::f32; }

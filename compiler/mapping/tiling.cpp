@@ -228,7 +228,7 @@ bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vec
                      const Target& target) {
     const TileNode& anchor = op.nodes[op.anchor];
     const graph::Node& node = graph.nodes[anchor.node];
-    if (node.spec().group_scales) return true;  // its output is the accumulator
+    if (node.spec().group_scales || node.spec().block_scales) return true;  // its output is the accumulator
     const bool product = node.spec().op_class == OpcodeClass::gemm;
     if (!product && node.spec().name != "conv2d" && node.spec().name != "conv2d.acc") return false;
     const ElemType a = graph.value(node.inputs[0]).elem, b = graph.value(node.inputs[1]).elem;

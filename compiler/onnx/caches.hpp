@@ -29,4 +29,19 @@ Sizes keys_of_forms(const Call& call, int64_t rows);
 ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const Starts& starts,
                 bool circular = false);
 
+/// A cache in integers: bytes, of which two numbers share one if they have 4 bits, 8 above their value, the first the lower.
+struct CacheSteps {
+    int64_t bits = 0;
+    ValueId scale = 0;  ///< one number, or [1, groups, 1, size]
+    bool quantized() const { return bits != 0; }
+    int64_t width(int64_t size) const { return bits == 4 ? size / 2 : size; }
+};
+
+/// What the attribute (NONE, PER_TENSOR, PER_CHANNEL), kv_cache_bit_width and the operand `scale` say.
+CacheSteps cache_steps_of(Call& call, std::string_view attribute, size_t scale, int64_t groups, int64_t size);
+/// The nearest steps of x, saturating; x itself if the cache has no steps.
+ValueId steps_of(Call& call, const CacheSteps& steps, ValueId x);
+/// The numbers that steps stand for.
+ValueId numbers_of(Call& call, const CacheSteps& steps, ValueId x, ElemType elem);
+
 }  // namespace kpu::onnx

@@ -283,7 +283,7 @@ ValueId Call::cast(ValueId x, ElemType type) {
     return emit("cast", {x}, {}, type);
 }
 
-ValueId Call::to_float8(ValueId x, ElemType type) {
+ValueId Call::to_small_float(ValueId x, ElemType type) {
     return emit("cast", {x}, {graph::integer("saturate", integer("saturate", 1) != 0 ? 1 : 0)}, type);
 }
 

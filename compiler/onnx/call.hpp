@@ -116,8 +116,9 @@ class Call {
     ValueId binary(std::string_view opcode, ValueId a, double b) {
         return emit(opcode, {a, number(b, elem(a))});
     }
-    ValueId cast(ValueId x, ElemType type);       ///< x itself if it has the type
-    ValueId to_float8(ValueId x, ElemType type);  ///< saturates as the operator's attribute `saturate` says
+    ValueId cast(ValueId x, ElemType type);  ///< x itself if it has the type
+    ValueId to_small_float(ValueId x,
+                           ElemType type);  ///< saturates as the operator's attribute `saturate` says
     /// No node where nothing changes; constants are reshaped and transposed here and now.
     ValueId reshape(ValueId x, const Sizes& shape);
     ValueId transpose(ValueId x, const Sizes& perm);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "compiler/onnx/e8m0.hpp"
 #include "compiler/onnx/operators.hpp"
 
 namespace kpu::onnx {
@@ -260,12 +261,15 @@ void convert(Call& call, Type to) {
     if (elem == ElemType::none) Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
     if (from == to) return call.result(0, call.in(0));
     ValueId x = call.value(0);
-    if (to == Type::boolean) {
+    if (from == Type::f8e8m0) x = from_e8m0(call, x);
+    if (to == Type::f8e8m0) {
+        x = to_e8m0(call, x);
+    } else if (to == Type::boolean) {
         x = call.emit("not_equal", {x, call.number(0, call.elem(x))}, {}, truth);
+    } else if (is_small_float(elem)) {
+        x = call.to_small_float(x, elem);
     } else if (packed_bits(to) > 0) {
         x = low_bits(call, x, to);
-    } else if (is_float8(elem)) {
-        x = call.to_float8(x, elem);
     } else {
         x = call.cast(x, elem);
     }

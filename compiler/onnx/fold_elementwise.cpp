@@ -127,8 +127,8 @@ Known converted(const Known& x, Type to, bool saturates = true) {
     if (elem_of(to) == ElemType::none) Call::refuse(fmt::format("tensors of {} are not taken", name_of(to)));
     Known result{to, x.shape, {}, {}};
     for (size_t i = 0; i < x.size(); ++i) {
-        if (is_float8(elem_of(to))) {
-            result.reals.push_back(float8_of(to, x.number(i), saturates));
+        if (is_small_float(elem_of(to))) {
+            result.reals.push_back(small_float_of_type(to, x.number(i), saturates));
         } else if (result.real()) {
             result.reals.push_back(rounded(to, x.number(i)));
         } else if (!x.real()) {
@@ -171,6 +171,8 @@ bool cast(Call& call) {
     const bool like = call.node.type == "CastLike";
     const int64_t to = like ? static_cast<int64_t>(call.type(1)) : call.integer("to", 0);
     if (to < 1 || to > 255) Call::refuse(fmt::format("its type {} is not known", to));
+    const bool plain = call.text("round_mode", "up") == "up" && call.integer("saturate", 1) != 0;
+    if (static_cast<Type>(to) == Type::f8e8m0 && !plain) return false;
     call.result(
         0, converted(call.known(0, "operands"), static_cast<Type>(to), call.integer("saturate", 1) != 0));
     return true;

@@ -252,6 +252,26 @@ bool non_zero(Call& call) {
     return true;
 }
 
+/// torch.repeat_interleave makes counts so.
+bool one_hot(Call& call) {
+    const Known &at = operand(call), &values = call.known(2, "values");
+    const int64_t depth = call.integer_of(1, "depths");
+    if (at.real() || depth < 1 || values.shape != Sizes{2}) return false;
+    const size_t axis = call.axis("axis", -1, call.rank(0) + 1);
+    Sizes shape = at.shape;
+    shape.insert(shape.begin() + static_cast<int64_t>(axis), depth);
+    Call::check_made(shape);
+    const int64_t behind = elements_of({at.shape.begin() + static_cast<int64_t>(axis), at.shape.end()});
+    std::vector<int64_t> chosen;
+    for (int64_t i = 0; i < elements_of(shape); ++i) {
+        const int64_t place = i / behind % depth, from = i / behind / depth * behind + i % behind;
+        const int64_t index = at.ints[static_cast<size_t>(from)];
+        chosen.push_back(index == place || index + depth == place ? 1 : 0);
+    }
+    call.result(0, picked(values, std::move(shape), chosen));
+    return true;
+}
+
 struct MovingFold {
     std::string_view type;
     Folder fold;
@@ -262,6 +282,7 @@ constexpr MovingFold moving_folds[] = {
     {"Split", split},      {"Concat", concat},     {"Gather", gather},       {"Transpose", transpose},
     {"Expand", expand},    {"Tile", tile},         {"NonZero", non_zero},    {"CumSum", cumulative_sum},
     {"ReduceSum", reduce}, {"ReduceProd", reduce}, {"ReduceMax", reduce},    {"ReduceMin", reduce},
+    {"OneHot", one_hot},
 };
 
 }  // namespace

@@ -42,10 +42,6 @@ void check_options(Call& call) {
     const auto refuse_if = [](bool set, std::string_view option) {
         if (set) Call::refuse(fmt::format("{} is not taken", option));
     };
-    for (const char* const type : {"k_quant_type", "v_quant_type"})
-        refuse_if(call.text(type, "NONE") != "NONE", type);
-    refuse_if(call.has(k_scale), "k_scale");
-    refuse_if(call.has(v_scale), "v_scale");
     refuse_if(call.integer("sliding_window_cache", 0) != 0, "sliding_window_cache");
     refuse_if(call.integer("qk_output", 0) != 0 || call.wants(3), "qk_output");
     if (call.has(key) != call.has(value)) Call::refuse("it has keys or values, not both");
@@ -107,7 +103,11 @@ ValueId normed(Call& call, ValueId x, size_t weight, std::string_view epsilon) {
 struct Cache {
     int64_t past = 0, present = 0;
     Starts starts;
+    CacheSteps k, v;
 };
+
+/// Of the bytes of a cache in integers.
+Type type_of(const CacheSteps& steps) { return steps.bits == 4 ? Type::u8 : Type::i8; }
 
 Starts new_rows(Call& call, const Rows& r) {
     Starts valid = starts_of(call, seqlens_k, r.batch, 1);
@@ -137,10 +137,15 @@ Starts new_rows(Call& call, const Rows& r) {
 
 Cache cache_of(Call& call, const Rows& r) {
     Cache cache;
+    cache.k = cache_steps_of(call, "k_quant_type", k_scale, r.groups, r.size);
+    cache.v = cache_steps_of(call, "v_quant_type", v_scale, r.groups, r.size);
     if (call.has(past_key)) {
         const Sizes s = call.shape(past_key);
-        if (s.size() != 4 || s[0] != r.batch || s[1] != r.groups || s[3] != r.size ||
-            call.shape(past_value) != s)
+        const auto fits = [&](size_t operand, const CacheSteps& steps) {
+            const bool bytes = steps.quantized() == (call.type(operand) == type_of(steps));
+            return bytes && call.shape(operand) == Sizes{r.batch, r.groups, s[2], steps.width(r.size)};
+        };
+        if (s.size() != 4 || !fits(past_key, cache.k) || !fits(past_value, cache.v))
             Call::refuse(fmt::format("past keys {} do not fit", text_of(s)));
         cache.past = s[2];
     }
@@ -308,12 +313,14 @@ struct Keys {
     int64_t count;
 };
 
-ValueId attended(Call& call, const Rows& r, ValueId q, Keys of, const Starts& starts) {
+ValueId attended(Call& call, const Rows& r, const Cache& cache, ValueId q, Keys of) {
     if (of.count < call.sizes(of.k)[2]) {
         of.k = call.slice(of.k, 2, 0, of.count);
         of.v = call.slice(of.v, 2, 0, of.count);
     }
     const ElemType elem = call.elem(q);
+    of.k = numbers_of(call, cache.k, of.k, elem);
+    of.v = numbers_of(call, cache.v, of.v, elem);
     const ValueId across = call.transpose(shared_heads(call, of.k, r.heads), {0, 1, 3, 2});
     ValueId scores = matmul(call, q, across);
     if (const double cap = call.real("softcap", 0); cap > 0)
@@ -321,7 +328,7 @@ ValueId attended(Call& call, const Rows& r, ValueId q, Keys of, const Starts& st
     if (call.has(attention_bias)) scores = call.binary("add", scores, fitted_bias(call, of.count));
     const Sight sight{call.integer("causal", 1) != 0, call.integer("local_window_size", -1)};
     if (!sight.causal && sight.window >= 0) Call::refuse("local_window_size needs causal");
-    if (const auto bias = bias_of_positions(call, r, starts, of.count, sight, elem))
+    if (const auto bias = bias_of_positions(call, r, cache.starts, of.count, sight, elem))
         scores = call.binary("add", scores, *bias);
     return join_heads(call, matmul(call, weights_of(call, scores, r), shared_heads(call, of.v, r.heads)));
 }
@@ -335,15 +342,19 @@ void group_query(Call& call) {
     rotate(call, r, cache.starts);
     const Sizes heads_first{0, 2, 1, 3};
     const ValueId q = call.transpose(r.q, heads_first);
-    ValueId k = present(call, cache, past_key, call.transpose(r.k, heads_first)),
-            v = present(call, cache, past_value, call.transpose(r.v, heads_first));
-    if (call.wants(1)) call.result(1, k, call.type(query));
-    if (call.wants(2)) call.result(2, v, call.type(query));
+    const auto cached = [&](size_t output, size_t past, ValueId rows, const CacheSteps& steps) {
+        const ValueId all =
+            present(call, cache, past, steps_of(call, steps, call.transpose(rows, heads_first)));
+        if (call.wants(output))
+            call.result(output, all, steps.quantized() ? type_of(steps) : call.type(query));
+        return all;
+    };
+    const ValueId k = cached(1, past_key, r.k, cache.k), v = cached(2, past_value, r.v, cache.v);
     const ValueId scaled = call.binary("mul", q, scale_of(call, r));
     if (cache.starts.computed && call.graph.positions.any() && cache.past > 0) {
         std::vector<ValueId> forms;
         for (const int64_t keys : keys_of_forms(call, cache.present))
-            forms.push_back(attended(call, r, scaled, {k, v, keys}, cache.starts));
+            forms.push_back(attended(call, r, cache, scaled, {k, v, keys}));
         return call.result(chosen_form(call, forms));
     }
     int64_t keys = cache.present;
@@ -351,7 +362,7 @@ void group_query(Call& call) {
         const Sizes& starts = cache.starts.known;
         keys = *std::max_element(starts.begin(), starts.end()) + r.rows;
     }
-    call.result(attended(call, r, scaled, {k, v, keys}, cache.starts));
+    call.result(attended(call, r, cache, scaled, {k, v, keys}));
 }
 
 }  // namespace

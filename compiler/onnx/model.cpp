@@ -40,8 +40,8 @@ constexpr std::array<TypeRow, 27> types{{
     {"float8e5m2fnuz"},
     {"uint4", ElemType::u8, 1, 4},
     {"int4", ElemType::i4, 1, 4},
-    {"float4e2m1"},
-    {"float8e8m0"},
+    {"float4e2m1", ElemType::f4e2m1, 1, 4},
+    {"float8e8m0", ElemType::u8, 1},
     {"uint2", ElemType::u8, 1, 2},
     {"int2", ElemType::i8, 1, 2},
 }};
@@ -67,7 +67,7 @@ int packed_bits(Type type) { return row(type).packed; }
 
 bool is_real(Type type) {
     return type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64 ||
-           is_float8(elem_of(type));
+           type == Type::f8e8m0 || is_small_float(elem_of(type));
 }
 
 std::string text_of(const Sizes& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }

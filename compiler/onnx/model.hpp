@@ -48,9 +48,10 @@ enum class Type : uint8_t {
 /// "float16", as ONNX writes it; "type 77" for a number that nobody knows.
 std::string name_of(Type type);
 /// The element type that tensors of this type have in the graph: int64 and uint64 are i32, double f32, bool u8;
+/// f8e8m0 its bytes, u8;
 /// none: it has none.
 ElemType elem_of(Type type);
-bool is_real(Type type);  ///< f16 bf16 f32 f64 f8e4m3fn f8e5m2
+bool is_real(Type type);  ///< f16 bf16 f32 f64 f8e4m3fn f8e5m2 f4e2m1 f8e8m0
 /// Bytes of one element of a Tensor; 0: of varying size, or unknown.
 uint64_t element_bytes(Type type);
 /// Bits of one element of types that files pack; 0: they do not.

@@ -8,9 +8,10 @@
 #include <cstring>
 
 #include "base/checked.hpp"
+#include "compiler/onnx/e8m0.hpp"
 #include "values/convert.hpp"
-#include "values/float8.hpp"
 #include "values/scalar.hpp"
+#include "values/small_float.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -54,7 +55,10 @@ double real_element(const Tensor& tensor, uint64_t i) {
             return static_cast<double>(values::f32_of_bf16(element<uint16_t>(tensor, i)));
         case Type::f8e4m3fn:
         case Type::f8e5m2:
+        case Type::f4e2m1:
             return values::load_real(elem_of(tensor.type), tensor.data.bytes, static_cast<int64_t>(i));
+        case Type::f8e8m0:
+            return number_of_e8m0(element<uint8_t>(tensor, i));
         case Type::f32:
             return static_cast<double>(element<float>(tensor, i));
         default:
@@ -72,7 +76,8 @@ void put(std::vector<uint8_t>& bytes, T value) {
 void put_real(std::vector<uint8_t>& bytes, ElemType elem, double value) {
     if (elem == ElemType::f16) return put(bytes, values::f16_of(value));
     if (elem == ElemType::bf16) return put(bytes, values::bf16_of(value));
-    if (is_float8(elem)) return put(bytes, values::f8_of(value, values::format_of_f8(elem)));
+    if (is_small_float(elem))
+        return put(bytes, values::small_float_of(value, values::small_float_format(elem)));
     put(bytes, values::f32_of(value));
 }
 
@@ -171,6 +176,11 @@ graph::Data data_of(const Known& known, ElemType elem) {
         if (elem == ElemType::i32) check_narrow(known);
         return graph::make_data(bytes_of(known.ints, elem));
     }
+    if (known.type == Type::f8e8m0) {
+        std::vector<uint8_t> codes;
+        for (const double value : known.reals) codes.push_back(e8m0_of_power(value));
+        return graph::make_data(std::move(codes));
+    }
     if (!is_float(elem)) {
         std::vector<int64_t> wholes;
         for (const double value : known.reals) wholes.push_back(whole(value));
@@ -192,18 +202,21 @@ double rounded(Type type, double value) {
             return static_cast<double>(values::f32_of(value));
         case Type::f8e4m3fn:
         case Type::f8e5m2:
-            return float8_of(type, value, true);
+        case Type::f4e2m1:
+            return small_float_of_type(type, value, true);
+        case Type::f8e8m0:
+            return number_of_e8m0(e8m0_of(value));
         default:
             return value;
     }
 }
 
-double float8_of(Type type, double value, bool saturates) {
-    const values::Float8& format = values::format_of_f8(elem_of(type));
-    const std::array<float, 256>& numbers = values::f8_numbers(elem_of(type));
+double small_float_of_type(Type type, double value, bool saturates) {
+    const values::SmallFloat& format = values::small_float_format(elem_of(type));
+    const std::array<float, 256>& numbers = values::small_float_numbers(elem_of(type));
     const auto greatest = static_cast<double>(numbers[format.greatest]);
     if (saturates && !std::isnan(value)) value = std::clamp(value, -greatest, greatest);
-    return static_cast<double>(numbers[values::f8_of(value, format)]);
+    return static_cast<double>(numbers[values::small_float_of(value, format)]);
 }
 
 int64_t wrapped(Type type, int64_t value) {

@@ -50,7 +50,7 @@ graph::Data data_of(const Known& known, ElemType elem);
 /// `value` in the range and precision of the type: floats round, integers wrap.
 double rounded(Type type, double value);
 /// Cast to float8: what is beyond its numbers becomes the greatest of them, or infinity where it has one, else NaN.
-double float8_of(Type type, double value, bool saturates);
+double small_float_of_type(Type type, double value, bool saturates);
 int64_t wrapped(Type type, int64_t value);
 
 /// Why a node cannot be imported.

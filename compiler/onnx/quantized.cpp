@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "compiler/graph/data.hpp"
+#include "compiler/onnx/e8m0.hpp"
 #include "compiler/onnx/operators.hpp"
 #include "compiler/quantize/parameters.hpp"
 #include "values/scalar.hpp"
@@ -56,7 +57,9 @@ bool constant_scales(const Call& call, size_t scale) {
 /// Scales or zero points as a tensor that broadcasts to `shape`.
 ValueId spread(Call& call, size_t operand, const Sizes& shape, int64_t given_axis, int64_t block,
                ElemType elem) {
-    ValueId x = call.cast(call.value(operand), elem);
+    ValueId x = call.value(operand);
+    if (call.type(operand) == Type::f8e8m0) x = from_e8m0(call, x);
+    x = call.cast(x, elem);
     const Sizes s = call.sizes(x);
     if (elements_of(s) == 1) return call.reshape(x, {});
     const size_t axis = call.axis(given_axis, static_cast<int64_t>(shape.size()));
@@ -110,7 +113,7 @@ std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& qua
 }
 
 ValueId dequantised(Call& call, size_t x, int64_t axis, int64_t block, ElemType elem) {
-    if (is_float8(elem_of(call.type(x)))) return real_of(call, x, axis, block, elem);
+    if (is_small_float(elem_of(call.type(x)))) return real_of(call, x, axis, block, elem);
     if (constant_scales(call, x + 1)) {
         const BoundQuant quant = quant_of(call, x + 1, call.shape(x), axis, block);
         const bool nibbles = call.in(x).tensor && call.in(x).tensor->nibbles;
@@ -139,7 +142,9 @@ bool all_zero(const Known& known) {
 }
 
 /// Of 2 and 4 bits, in a byte whose type does not saturate there.
-bool is_narrower(Type type) { return packed_bits(type) > 0 && elem_of(type) != ElemType::i4; }
+bool is_narrower(Type type) {
+    return packed_bits(type) > 0 && elem_of(type) != ElemType::i4 && !is_real(type);
+}
 
 /// saturate(round(x / scale) + zero), by arithmetic.
 ValueId computed_steps(Call& call, int64_t axis, int64_t block, Type type) {
@@ -158,19 +163,19 @@ ValueId computed_steps(Call& call, int64_t axis, int64_t block, Type type) {
 }
 
 /// x / scale, rounded: there are no steps, and a zero point is 0.
-void quantize_to_float8(Call& call, Type type) {
+void quantize_to_small_float(Call& call, Type type) {
     const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
     if (call.has(2) && !all_zero(call.known(2, "zero points")))
         Call::refuse(fmt::format("its zero point of {} is not 0", name_of(type)));
     const ValueId x = call.cast(call.value(0), ElemType::f32);
     const ValueId scaled = call.binary("div", x, spread(call, 1, call.shape(0), axis, block, ElemType::f32));
-    call.result(0, call.to_float8(scaled, elem_of(type)), type);
+    call.result(0, call.to_small_float(scaled, elem_of(type)), type);
 }
 
 void quantize(Call& call) {
     const Type type = quantized_type(call);
     const ElemType elem = elem_of(type);
-    if (is_float8(elem)) return quantize_to_float8(call, type);
+    if (is_small_float(elem)) return quantize_to_small_float(call, type);
     if (!is_integer(elem)) Call::refuse(fmt::format("quantisation to {} is not taken", name_of(type)));
     const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
     if (is_narrower(type) || !constant_scales(call, 1))

@@ -5,7 +5,8 @@
 #include <cstring>
 #include <random>
 
-#include "values/float8.hpp"
+#include "compiler/onnx/e8m0.hpp"
+#include "values/small_float.hpp"
 
 namespace kpu::onnx {
 namespace {
@@ -27,7 +28,9 @@ void put(uint8_t* to, T value) {
 void put_real(uint8_t* to, Type type, double value) {
     if (type == Type::f16) return put(to, values::f16_of(value));
     if (type == Type::bf16) return put(to, values::bf16_of(value));
-    if (is_float8(elem_of(type))) return put(to, values::f8_of(value, values::format_of_f8(elem_of(type))));
+    if (is_small_float(elem_of(type)))
+        return put(to, values::small_float_of(value, values::small_float_format(elem_of(type))));
+    if (type == Type::f8e8m0) return put(to, e8m0_of(value));
     if (type == Type::f64) return put(to, value);
     put(to, values::f32_of(value));
 }

@@ -83,8 +83,9 @@ std::vector<uint8_t> field_bytes(const TensorProto& proto, Type type) {
 graph::Data unpacked(const graph::Data& packed, Type type, uint64_t elements) {
     std::vector<uint8_t> bytes(elements);
     const auto bits = static_cast<uint64_t>(packed_bits(type));
+    const Type of_bits = type == Type::f4e2m1 ? Type::u4 : type;
     for (uint64_t i = 0; i < elements; ++i)
-        bytes[i] = static_cast<uint8_t>(wrapped(type, packed.bytes[i * bits / 8] >> (i * bits % 8)));
+        bytes[i] = static_cast<uint8_t>(wrapped(of_bits, packed.bytes[i * bits / 8] >> (i * bits % 8)));
     return graph::make_data(std::move(bytes));
 }
 

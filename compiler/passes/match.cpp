@@ -15,7 +15,7 @@ bool is_any(const Node& node, std::initializer_list<std::string_view> opcodes) {
 bool is_elementwise(const Node& node) { return node.spec().op_class == OpcodeClass::elementwise; }
 
 bool is_plain_float(const graph::Value& value) {
-    return is_float(value.elem) && !is_float8(value.elem) && !value.quant;
+    return is_float(value.elem) && !is_small_float(value.elem) && !value.quant;
 }
 
 bool has_quant(const graph::Value& value) { return static_cast<bool>(value.quant); }

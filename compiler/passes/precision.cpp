@@ -20,6 +20,12 @@ double largest(ElemType elem) {
             return 448;
         case ElemType::f8e5m2:
             return 57344;
+        case ElemType::f6e2m3:
+            return 7.5;
+        case ElemType::f6e3m2:
+            return 28;
+        case ElemType::f4e2m1:
+            return 6;
         default:
             return 0x1.fffffep127;  // posits stop at their largest by themselves
     }

@@ -52,7 +52,9 @@ class Compilation {
                         "what some operations take depends on values, so no mapping was "
                         "simulated: --effort 3 chose as 2 does.");
         result.lowered.emitted.module.program.set_precision(
-            std::string(precision::precision_name(result.precision)));
+            quantize::find_block_format(request_.options.text("precision")) != nullptr
+                ? request_.options.text("precision")
+                : std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.emitted.module.program.mutable_device()->set_path(target_.platform.name());
         state_estimates(result, target_);

@@ -64,10 +64,19 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
     const bool quantized = quantize::is_quantized(graph);
     check_options(graph, quantized, precision);
     precision::keep(graph, request_.options.text("keep"));
-    const ElemType rest = is_float8(precision) ? float_beside_float8() : precision;
+    const ElemType rest = is_float8(precision) ? float_beside(target_, origin_) : precision;
     precision::spread(graph, rest, supports_of(target_));
     if (!quantized && rest != ElemType::f32) passes::keep_norms_wide(graph, rest, supports_of(target_));
     passes::check_kept(graph, rest, supports_of(target_));
+    if (const auto* format = quantize::find_block_format(request_.options.text("precision"))) {
+        if (quantized) {
+            throw UserError(
+                fmt::format("{}: the model is quantized already, which --precision {} does not take. Fix: "
+                            "give the float model, or choose another --precision.",
+                            origin_, format->name));
+        }
+        return make_blocks(graph, *format, options, after);
+    }
     if (quantized) return absorb(graph, precision);
     if (is_float8(precision)) return make_float8(graph, precision, options, after);
     if (is_integer(precision)) return quantize(graph, precision);
@@ -78,7 +87,7 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
 
 void Numbers::check_options(const graph::Graph& graph, bool quantized_already, ElemType precision) const {
     const bool has_float8 = std::any_of(graph.values.begin(), graph.values.end(),
-                                        [](const graph::Value& value) { return is_float8(value.elem); });
+                                        [](const graph::Value& value) { return is_small_float(value.elem); });
     if (is_integer(precision) && has_float8) {
         throw UserError(
             fmt::format("{}: the model has float8 tensors, which --precision {} does not take. Fix: choose a "
@@ -223,21 +232,50 @@ void Numbers::quantize(graph::Graph& graph, ElemType precision) {
     warn_of_random(*samples);
 }
 
-/// What is no product in float8 is computed in: the narrowest of the device's that has the range for it.
-ElemType Numbers::float_beside_float8() const {
+ElemType Numbers::float_beside(const compiler::Target& target, const std::string& origin) {
     for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32}) {
-        if (target_.has_rate(type, type) && target_.takes("softmax", {type}, {type})) return type;
+        if (target.has_rate(type, type) && target.takes("softmax", {type}, {type})) return type;
     }
     throw UserError(
         fmt::format("{}: `{}` has no f16, bf16 or f32 for what is no product. Fix: choose a device that has, "
                     "such as core128-fp8.",
-                    origin_, target_.platform.name()));
+                    origin, target.platform.name()));
+}
+
+void Numbers::make_blocks(graph::Graph& graph, const quantize::BlockFormat& format,
+                          const passes::Options& options, const passes::AfterPass& after) {
+    passes::Options with_device = options;
+    with_device.supports = supports_of(target_);
+    with_device.f32_outputs = false;         // products get f32 sums below
+    passes::Options anywhere = with_device;  // a machine that has all
+    anywhere.supports = {};
+    const auto in_blocks = [&](const graph::Graph& marked, const passes::Options& with) {
+        graph::Graph made = marked;
+        passes::run_passes(made, with, passes::Stage::types);
+        made = quantize::split_addends(std::move(made));
+        quantize::make_block_products(made, format, with.supports);
+        return made;
+    };
+    if (asked("accuracy") || asked("report-accuracy")) {
+        const graph::Graph exact = graph;
+        const auto samples = open_samples(exact);
+        precision::Question question;
+        question.exact = &exact;
+        question.precision = format.element;
+        question.compiled = [&](const graph::Graph& marked) { return in_blocks(marked, with_device); };
+        question.alone = [&](const graph::Graph& marked) { return in_blocks(marked, anywhere); };
+        choose(graph, std::move(question), *samples);
+        warn_of_random(*samples);
+    }
+    passes::run_passes(graph, with_device, passes::Stage::types, after);
+    graph = quantize::split_addends(std::move(graph));
+    tell_of_floats(quantize::make_block_products(graph, format, with_device.supports));
 }
 
 void Numbers::make_float8(graph::Graph& graph, ElemType precision, const passes::Options& options,
                           const passes::AfterPass& after) {
     passes::Options anywhere = options;  // a machine that has all
-    anywhere.precision = float_beside_float8();
+    anywhere.precision = float_beside(target_, origin_);
     anywhere.f32_outputs = false;  // products get f32 sums below
     passes::Options with_device = anywhere;
     with_device.supports = supports_of(target_);

@@ -6,6 +6,7 @@
 #include "compiler/front_end.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/precision/mix.hpp"
+#include "compiler/quantize/block_formats.hpp"
 #include "compiler/quantize/quantize.hpp"
 
 namespace kpu::pipeline {
@@ -25,6 +26,8 @@ class Numbers {
             Diagnostics& notes)
         : request_(request), origin_(origin), target_(target), notes_(notes) {}
 
+    /// What is no product in float8 or a block format is computed in: the narrowest of the device's that has the range for it.
+    static ElemType float_beside(const compiler::Target& target, const std::string& origin);
     /// Chooses the types. `after` is called behind each pass. Throws UserError.
     void run(graph::Graph& graph, ElemType precision, const passes::Options& options,
              const passes::AfterPass& after);
@@ -44,7 +47,8 @@ class Numbers {
     void quantize(graph::Graph& graph, ElemType precision);
     void make_float8(graph::Graph& graph, ElemType precision, const passes::Options& options,
                      const passes::AfterPass& after);
-    ElemType float_beside_float8() const;
+    void make_blocks(graph::Graph& graph, const quantize::BlockFormat& format, const passes::Options& options,
+                     const passes::AfterPass& after);
     void equalise(graph::Graph& exact, std::vector<quantize::Range>& ranges, const quantize::Samples& samples,
                   const quantize::QuantizeOptions& options) const;
     void convert(graph::Graph& graph, ElemType precision, const passes::Options& options,

@@ -7,13 +7,15 @@ std::vector<OptionRow> option_rows() {
         {"precision",
          "type of the products: f32, fp16, bf16, int8, int4 (weights of 4 bits, activations of 8), fp8 "
          "(f8e4m3 "
-         "with scales), fp8_e5m2, posit8 "
+         "with scales), fp8_e5m2, mxfp8, mxfp8_e5m2, mxfp6 (e2m3), mxfp6_e3m2, mxfp4, mxint8, nvfp4 (blocks "
+         "with scales; weights of 4 bits, activations of 8), posit8 "
          "(of es 0; posit8_es1, posit8_es2), posit16 (of es 1; posit16_es0, posit16_es2); "
          "without it the widest float type of the device",
          ValueKind::choice,
          "",
-         {"f32", "fp16", "bf16", "int8", "int4", "fp8", "fp8_e5m2", "posit8", "posit8_es1", "posit8_es2",
-          "posit16", "posit16_es0", "posit16_es2"}},
+         {"f32",    "fp16",       "bf16",       "int8",       "int4",        "fp8",        "fp8_e5m2",
+          "mxfp8",  "mxfp8_e5m2", "mxfp6",      "mxfp6_e3m2", "mxfp4",       "mxint8",     "nvfp4",
+          "posit8", "posit8_es1", "posit8_es2", "posit16",    "posit16_es0", "posit16_es2"}},
         {"group-size",
          "of int4: input channels of a weight that have one scale, for each output channel; the last group "
          "of a "

@@ -84,8 +84,14 @@ class Typing {
     ElemType choose_precision() {
         const std::string& wanted = request_.options.text("precision");
         if (!wanted.empty()) {
-            const ElemType type = precision::type_named(wanted);
-            const auto [a, b] = graph::factors_of(type);
+            const quantize::BlockFormat* blocks = quantize::find_block_format(wanted);
+            const ElemType type =
+                blocks != nullptr ? Numbers::float_beside(target_, origin_) : precision::type_named(wanted);
+            auto [a, b] = graph::factors_of(type);
+            if (blocks != nullptr) {
+                a = quantize::activations_of(*blocks).element;
+                b = blocks->element;
+            }
             if (!target_.has_rate(a, b)) {
                 throw UserError(
                     fmt::format("{}: the arrays of `{}` have no {} products. Fix: choose another "

@@ -168,7 +168,8 @@ class Layout {
     std::shared_ptr<const Addends> addends_of(const PlannedOp& op) {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
         const OpcodeSpec& spec = graph_.nodes[anchor.node].spec();
-        if (spec.macs == nullptr || spec.group_scales || anchor.inputs.size() < 3) return nullptr;
+        if (spec.macs == nullptr || spec.group_scales || spec.block_scales || anchor.inputs.size() < 3)
+            return nullptr;
         const size_t addend = anchor.inputs[2];
         const ElemType sums = accumulator_of(graph_, op.op);
         graph::Value value = graph_.value(op.op.operands[addend].value);
@@ -190,7 +191,8 @@ class Layout {
         const Node& anchor = graph_.nodes[op.op.nodes[op.op.anchor].node];
         const bool product = anchor.spec().macs != nullptr;
         op.elem = graph_.value(product ? anchor.inputs[0] : anchor.outputs[0]).elem;
-        if (product && graph_.value(anchor.inputs[1]).elem == ElemType::i4) op.elem = ElemType::i4;
+        if (product && shares_bytes(graph_.value(anchor.inputs[1]).elem))
+            op.elem = graph_.value(anchor.inputs[1]).elem;
         op.macs = macs_of(graph_, op.op);
     }
 

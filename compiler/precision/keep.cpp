@@ -23,7 +23,7 @@ Wish wish_of(std::string_view text) {
         wish.pattern = text.substr(0, equals);
         wish.type = type_named(text.substr(equals + 1));
     }
-    if (wish.pattern.empty() || !is_float(wish.type) || is_float8(wish.type)) {
+    if (wish.pattern.empty() || !is_float(wish.type) || is_small_float(wish.type)) {
         throw UserError(
             fmt::format("--keep: `{}` is not OPERATION=TYPE. Fix: write such as conv1=fp16; types are f32, "
                         "fp16, bf16, posit8, posit16, posit8_es1, posit8_es2, posit16_es0, posit16_es2.",

@@ -8,8 +8,8 @@
 
 #include "compiler/graph/data.hpp"
 #include "compiler/graph/supports.hpp"
-#include "values/float8.hpp"
 #include "values/scalar.hpp"
+#include "values/small_float.hpp"
 
 namespace kpu::quantize {
 namespace {
@@ -27,7 +27,8 @@ class Float8 {
         : graph_(graph),
           ranges_(ranges),
           elem_(elem),
-          greatest_(static_cast<double>(values::f8_numbers(elem)[values::format_of_f8(elem).greatest])),
+          greatest_(static_cast<double>(
+              values::small_float_numbers(elem)[values::small_float_format(elem).greatest])),
           supports_(supports),
           reads_(graph.values.size(), 0),
           views_(graph.values.size(), none) {

@@ -61,8 +61,10 @@ class Describer {
                 spec_.transposed ? transposed_convolution() : convolution();
                 break;
             case OpcodeClass::elementwise:
-            case OpcodeClass::convert:
                 elementwise();
+                break;
+            case OpcodeClass::convert:
+                is_any_of_blocks() ? blocks_of_elements() : elementwise();
                 break;
             case OpcodeClass::pooling:
                 pool();
@@ -147,12 +149,35 @@ class Describer {
         result_.axes.back().independent = true;
         a[n] = b[m] = summed("k", in(0)[n]);
         if (spec_.group_scales) scales_of_groups(a[n].axis, b[n]);
+        if (spec_.block_scales) {
+            result_.inputs[2] = {a[m], follow(a[n].axis)};
+            result_.inputs[3] = {follow(a[n].axis), b[n]};
+        }
         if (node_.inputs.size() > spec_.addend) broadcast(spec_.addend);
     }
 
-    /// The axis of a sum; with scales of groups it counts groups.
+    bool is_any_of_blocks() const { return spec_.name == "quantize.mx" || spec_.name == "dequantize.mx"; }
+
+    /// Elements and scales of block formats: an axis counts blocks along their dimension.
+    void blocks_of_elements() {
+        const Dims y = out();
+        const size_t along = axis_of(y, node_.attrs);
+        const int64_t size = node_.attrs.integer("block_size", 32);
+        Windows &elements = result_.outputs[0],
+                &scales = spec_.name == "quantize.mx" ? result_.outputs[1] : result_.inputs[1];
+        for (size_t d = 0; d < y.rank; ++d) {
+            const int64_t unit = d == along ? size : 1;
+            elements[d] = follow(add_axis(fmt::format("d{}", d), (y[d] + unit - 1) / unit), unit);
+            scales[d] = follow(elements[d].axis);
+        }
+        result_.inputs[0] = elements;
+    }
+
+    /// The axis of a sum; with scales of groups or blocks it counts those.
     Window summed(std::string name, int64_t extent) {
-        const int64_t group = spec_.group_scales ? node_.attrs.integer("group_size", 1) : 1;
+        const int64_t group = spec_.group_scales   ? node_.attrs.integer("group_size", 1)
+                              : spec_.block_scales ? node_.attrs.integer("block_size", 32)
+                                                   : 1;
         return follow(add_axis(std::move(name), (extent + group - 1) / group, Walk::sum), group);
     }
 

@@ -172,9 +172,10 @@ ElemType Reader::expect_elem_type() {
     if (token.is(Word::elem_type)) return *parse_elem_type(next().text);
     if (token.kind != TokenKind::name) fail_expected("an element type");
     fail(token,
-         fmt::format("unknown element type `{}`. Fix: one of i4 i8 i16 i32 u8 u16 u32 f16 bf16 f32 posit8 "
-                     "posit16 f8e4m3 f8e5m2 posit8_es1 posit8_es2 posit16_es0 posit16_es2",
-                     token.text.substr(0, 40)));
+         fmt::format(
+             "unknown element type `{}`. Fix: one of i4 i8 i16 i32 u8 u16 u32 f16 bf16 f32 posit8 "
+             "posit16 f8e4m3 f8e5m2 f6e2m3 f6e3m2 f4e2m1 posit8_es1 posit8_es2 posit16_es0 posit16_es2",
+             token.text.substr(0, 40)));
 }
 
 int64_t Reader::expect_integer(std::string_view what) {

@@ -21,7 +21,9 @@ std::string variant_text(const std::string& family, const std::vector<ElemType>&
 
 /// gemm.acc is an opcode of its own; gemm.float and gemm.int8 serve gemm.
 std::string opcode_of(const std::string& family) {
-    return find_opcode(family) ? family : family.substr(0, family.find('.'));
+    std::string name = family;
+    while (!find_opcode(name) && name.find('.') != std::string::npos) name.resize(name.rfind('.'));
+    return name;
 }
 
 /// The element type that `text` names: a type, or a parameter of the family.

@@ -20,10 +20,10 @@ bool narrowing(const OpcodeSpec&, const Types& in, const Types& out) {
 }
 
 bool to_blocks(const OpcodeSpec&, const Types& in, const Types& out) {
-    return is_float(in[0]) && !is_float8(in[0]) && is_float8(out[0]) && out[1] == ElemType::u8;
+    return is_float(in[0]) && !is_small_float(in[0]) && is_block_format(out[0], out[1]);
 }
 bool from_blocks(const OpcodeSpec&, const Types& in, const Types& out) {
-    return is_float8(in[0]) && in[1] == ElemType::u8 && is_float(out[0]) && !is_float8(out[0]);
+    return is_block_format(in[0], in[1]) && is_float(out[0]) && !is_small_float(out[0]);
 }
 
 /// That of X with a place for each block along `axis`.
@@ -39,8 +39,8 @@ Dims blocks_of(const ShapeCase& c) {
 std::vector<Dims> block_shapes(const ShapeCase& c) { return {c.in(0), blocks_of(c)}; }
 std::vector<Dims> whole_shape(const ShapeCase& c) {
     if (!(c.in(1) == blocks_of(c)))
-        c.fail("S must be {}, an exponent for each block: {}. Fix: change its shape.",
-               shape_text(blocks_of(c)), c.operands_text());
+        c.fail("S must be {}, a scale for each block: {}. Fix: change its shape.", shape_text(blocks_of(c)),
+               c.operands_text());
     return {c.in(0)};
 }
 
@@ -66,8 +66,8 @@ void add_conversions(Table& t) {
                            "saturate"));
     t.back().attributes = {
         {"saturate", AttrKind::boolean, false, "true",
-         "of a float8 Y: numbers beyond its range and infinities become its greatest number; "
-         "false: infinities of f8e5m2, NaN of f8e4m3"}};
+         "of a Y of 8 bits or fewer: numbers beyond its range and infinities become its greatest number; "
+         "false: infinities of f8e5m2, NaN of f8e4m3, no other type's"}};
     t.back().inputs = {x};
     t.back().outputs = {y};
     t.back().unit = UnitKind::cstl;
@@ -77,15 +77,17 @@ void add_conversions(Table& t) {
     t.push_back(
         conversion("dequantize", integer_to_float, "dst = (src - zero_point) * scale, quantization of src"));
     const AttrSpec along{"axis", AttrKind::integer, false, "-1", "dimension that blocks lie along"};
-    const OperandSpec exponents{"S", false, OperandRole::integer};
+    const OperandSpec exponents{"S", false, OperandRole::data};
     t.push_back(conversion("quantize.mx", to_blocks,
-                           "S = E8M0 exponent of each block: floor(log2(max |X|)) less that of dst's "
-                           "greatest number, plus 127, in "
-                           "0..254, 255 of NaN and infinities; dst = X / 2^(S - 127) in float8, saturating"));
+                           "S in u8 = E8M0 exponent of each block: floor(log2(max |X|)) less that of dst's "
+                           "greatest number, plus 127, in 0..254, 255 of NaN and infinities; S in f8e4m3 = "
+                           "max |X| / dst's greatest number, at least 2^-9; dst = X / scale, saturating; i8 "
+                           "counts steps of 1/64"));
     t.back().outputs = {dst, exponents};
     t.back().attributes = {block_size, along};
     t.back().shapes = block_shapes;
-    t.push_back(conversion("dequantize.mx", from_blocks, "dst = src * 2^(S - 127); NaN where S is 255"));
+    t.push_back(conversion("dequantize.mx", from_blocks,
+                           "dst = src * scale: 2^(S - 127), NaN where S is 255, or S in f8e4m3"));
     t.back().inputs = {src, exponents};
     t.back().attributes = {block_size, along};
     t.back().shapes = whole_shape;

@@ -100,12 +100,11 @@ std::vector<Dims> group_product_shape(const ShapeCase& c) {
     return result;
 }
 
-/// float8 with exponents of blocks, which are bytes; sums are f32, and C continues them.
+/// Two factors in block formats; sums are f32, and C continues them.
 bool block_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
                          const std::vector<ElemType>& out) {
-    return in.size() >= 4 && is_float8(in[0]) && is_float8(in[1]) && in[2] == ElemType::u8 &&
-           in[3] == ElemType::u8 && out[0] == ElemType::f32 &&
-           (in.size() <= spec.addend || in[spec.addend] == ElemType::f32);
+    return in.size() >= 4 && is_block_format(in[0], in[2]) && is_block_format(in[1], in[3]) &&
+           out[0] == ElemType::f32 && (in.size() <= spec.addend || in[spec.addend] == ElemType::f32);
 }
 
 std::vector<Dims> block_product_shape(const ShapeCase& c) {
@@ -116,7 +115,7 @@ std::vector<Dims> block_product_shape(const ShapeCase& c) {
     const Dims &sa = c.in(2), &sb = c.in(3);
     if (sa.rank != 2 || sb.rank != 2 || sa[0] != m || sa[1] != count || sb[0] != count || sb[1] != n) {
         c.fail(
-            "SA must be [{},{}] and SB [{},{}], an exponent for each block of K: {}. Fix: change their "
+            "SA must be [{},{}] and SB [{},{}], a scale for each block of K: {}. Fix: change their "
             "shape.",
             m, count, count, n, c.operands_text());
     }
@@ -297,18 +296,14 @@ OpcodeSpec with_group_scales(OpcodeSpec row) {
     return row;
 }
 
-/// The accumulating form with exponents for blocks of K in both factors: the block formats of OCP (MX).
-OpcodeSpec with_block_exponents(OpcodeSpec row) {
-    row.inputs = {row.inputs[0],
-                  row.inputs[1],
-                  {"SA", false, OperandRole::integer},
-                  {"SB", false, OperandRole::integer},
-                  opt_c};
+/// The accumulating form with scales for blocks of K in both factors: the block formats.
+OpcodeSpec with_block_scales(OpcodeSpec row) {
+    row.inputs = {row.inputs[0], row.inputs[1], {"SA"}, {"SB"}, opt_c};
     row.attributes = {block_size};
     row.types = block_product_types;
     row.shapes = block_product_shape;
     row.addend = 4;
-    row.accumulates = row.in_place_allowed = true;
+    row.accumulates = row.in_place_allowed = row.block_scales = true;
     return row;
 }
 
@@ -339,11 +334,12 @@ void add_products(Table& t) {
         "S[g,n]; A, B integers, S [K/group_size,N] f16 or f32, or [2,...] with zero points of B; Y, C f32; "
         "C may be Y")));
     t.back().shapes = group_product_shape;
-    t.push_back(with_block_exponents(product(
+    t.push_back(with_block_scales(product(
         "gemm.mx", {a, b},
-        "Y = C, then for each block b of block_size k's: Y = Y + (sum_k A[m,k] * B[k,n]) * 2^(SA[m,b] - 127) "
-        "* "
-        "2^(SB[b,n] - 127); A, B float8, SA, SB their exponents (E8M0; 255: NaN); Y, C f32; C may be Y")));
+        "Y = C, then for each block b of block_size k's: Y = Y + (sum_k A[m,k] * B[k,n]) * scale(SA[m,b]) * "
+        "scale(SB[b,n]); A, B floats of 8 bits or fewer, or i8 in steps of 1/64; S in u8 are exponents "
+        "(E8M0: "
+        "2^(S - 127), 255 is NaN), of f4e2m1 also f8e4m3; Y, C f32; C may be Y")));
     t.push_back(with_group_scales(convolution(
         "conv2d.group", 2, {pads, strides, dilations, accum},
         "Y = C + conv2d(X, W) with a scale for each group of group_size input channels, as "

@@ -71,6 +71,9 @@ std::string_view energy_action(const OpcodeSpec& spec, ElemType type) {
         case ElemType::f16:
         case ElemType::f8e4m3:  // lanes widen them
         case ElemType::f8e5m2:
+        case ElemType::f6e2m3:
+        case ElemType::f6e3m2:
+        case ElemType::f4e2m1:
             return "op.f16";
         case ElemType::posit8:
             return "op.posit8";

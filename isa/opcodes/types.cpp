@@ -28,6 +28,11 @@ bool is_narrow_integer(ElemType type) {
     return type == ElemType::i4 || type == ElemType::i8 || type == ElemType::i16 || type == ElemType::u8;
 }
 
+bool is_block_format(ElemType element, ElemType scale) {
+    if (scale == ElemType::f8e4m3) return element == ElemType::f4e2m1;
+    return scale == ElemType::u8 && (is_small_float(element) || element == ElemType::i8);
+}
+
 bool same_numbers(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
     const ElemType data = data_type(spec, in);
     const auto fits = [data](OperandRole role, ElemType type) {

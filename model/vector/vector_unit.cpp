@@ -85,7 +85,7 @@ void VectorUnit::walk_first_operand(const BoundTask& task, StreamSide& source) c
     const BoundRegion& region = region_of(task, input(0));
     const OperandRead reads = opcode(task.opcode).reads;
     OperandWalk walk{source.pattern, 1};
-    if (reads == OperandRead::slice && region.elem != ElemType::i4) walk = sliced(region, task.attrs);
+    if (reads == OperandRead::slice && !shares_bytes(region.elem)) walk = sliced(region, task.attrs);
     if (reads == OperandRead::rows) walk = gathered(region, region_of(task, input(1)), task.attrs);
     source.pattern = walk.pattern;
     source.repeat = walk.repeat;

@@ -1,6 +1,6 @@
 """Arrays of the host: which NumPy dtype stands for which element type.
 
-Floats and integers stand for themselves. i4 is int8 with values in [-8, 7]; bf16, posits and float8 are
+Floats and integers stand for themselves. i4 is int8 with values in [-8, 7]; bf16, posits and small floats are
 their bit patterns, as uint16 or uint8. Arrays of the dtypes of ml_dtypes in ``TAKEN`` are taken too.
 """
 
@@ -23,6 +23,10 @@ TAKEN: dict[str, tuple[bool, type[np.generic]]] = {
     "float8_e4m3fn": (True, np.uint8),
     "float8_e5m2": (True, np.uint8),
     "float8_e4m3b11fnuz": (True, np.uint8),
+    "float8_e8m0fnu": (True, np.uint8),
+    "float6_e2m3fn": (True, np.uint8),
+    "float6_e3m2fn": (True, np.uint8),
+    "float4_e2m1fn": (True, np.uint8),
     "int4": (False, np.int8),
     "int2": (False, np.int8),
     "uint4": (False, np.uint8),
@@ -31,7 +35,13 @@ TAKEN: dict[str, tuple[bool, type[np.generic]]] = {
 
 
 #: Element types of the device that are floats of ml_dtypes.
-FLOAT8 = {"float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
+SMALL_FLOATS = {
+    "float8_e4m3fn": "f8e4m3",
+    "float8_e5m2": "f8e5m2",
+    "float6_e2m3fn": "f6e2m3",
+    "float6_e3m2fn": "f6e3m2",
+    "float4_e2m1fn": "f4e2m1",
+}
 
 
 def host_array(
@@ -68,8 +78,8 @@ def host_array(
     if found := TAKEN.get(array.dtype.name):
         as_bits, dtype_of = found
         held = element_type() if as_bits and element_type else ""
-        # bytes of u8 may be float8, as in Pallas kernels
-        if held not in ("", "bf16" if dtype_of is np.uint16 else "u8", FLOAT8.get(array.dtype.name)):
+        # bytes of u8 may be small floats, as in Pallas kernels
+        if held not in ("", "bf16" if dtype_of is np.uint16 else "u8", SMALL_FLOATS.get(array.dtype.name)):
             raise UserError(
                 f"{what} is {array.dtype}, which is not {held}. Fix: convert the values, or give the bits "
                 f"with .view(np.{dtype_of.__name__}) if they are meant."

@@ -314,8 +314,9 @@ def compile(
         The model.
     platform : Platform, str or path
         The device, by name or file.
-    precision : {"f32", "fp16", "bf16", "int8", "int4", "fp8", "fp8_e5m2", "posit8", "posit16"}, optional
-        Type of the products; without it the widest float type of the device.
+    precision : str, optional
+        Type of the products: f32, fp16, bf16, int8, int4, fp8, fp8_e5m2, mxfp8, mxfp6, mxfp4, mxint8, nvfp4,
+        posit8 or posit16; without it the widest float type of the device.
     calibrate : str or path, optional
         Samples of the inputs, which int8, fp8, ``accuracy`` and ``report_accuracy`` need: a folder, or
         ``"random:SEED"``.

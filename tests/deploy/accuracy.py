@@ -62,11 +62,14 @@ ROWS = (
     Row("digits_cnn", "bf16", None),
     Row("digits_cnn", "posit16", None),
     Row("digits_cnn", "posit8", None),
+    *(Row("vit_tiny", name, None) for name in ("fp16", "int8", "fp8")),
+    *(Row("vit_tiny", name, None) for name in ("mxint8", "mxfp8", "mxfp6", "nvfp4", "mxfp4")),
 )
 #: swkpu-v1 has not all types
 DEVICES = dict.fromkeys(("bf16", "posit8", "posit16"), "swkpu-v2") | dict.fromkeys(
     ("fp8", "fp8_e5m2"), "core128-fp8"
 )
+DEVICES |= dict.fromkeys(("mxint8", "mxfp8", "mxfp6", "nvfp4", "mxfp4"), "core128-mx")
 CALIBRATED = ("int8", "fp8", "fp8_e5m2")
 
 

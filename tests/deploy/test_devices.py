@@ -24,7 +24,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::kpusim.kpu.KPUConfigWarning")
 BOUNDS = {"int8": 0.1, "int4": 0.5, "fp16": 0.01, "bf16": 0.05, "posit8": 0.3, "posit16": 0.01}
 #: The types that docs of the platforms say their arrays have.
 SHIPPED = {
-    "core128-fp8": "int8 fp16 bf16", "core128-hbm2": "int8 fp16 bf16", "edge16": "int8 fp16",
+    "core128-fp8": "int8 fp16 bf16", "core128-hbm2": "int8 fp16 bf16",
+    "core128-mx": "int8 fp16 bf16", "edge16": "int8 fp16",
     "npm_lite": "int8 fp16",
     "npm_mid": "int8 int4 fp16", "npm_pro": "int8 int4 fp16", "npm_quad_cstl": "int8 fp16",
     "swkpu-v1": "int8 fp16", "swkpu-v2": "int8 int4 fp16 bf16 posit8 posit16", "tile32": "int8 fp16 bf16",

@@ -247,7 +247,7 @@ TEST(Energy, TableErrors) {
 /// The shipped table states source and confidence of every entry, and its corners are ordered.
 TEST(Energy, ShippedTable) {
     const proto::EnergyTable table = find_energy_table("generic_16nm");
-    EXPECT_EQ(table.entry_size(), 37);
+    EXPECT_EQ(table.entry_size(), 40);
     for (const auto& entry : table.entry()) {
         EXPECT_LE(entry.low(), entry.energy_pj()) << entry.action();
         EXPECT_GE(entry.high(), entry.energy_pj()) << entry.action();

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 /// The list of shipped platforms is complete and sorted.
 TEST(Shipped, Names) {
     EXPECT_THAT(shipped_names(),
-                ElementsAre("core128-fp8", "core128-hbm2", "edge16", "gemmini16", "gemmini16_big", "npm_lite",
+                ElementsAre("core128-fp8", "core128-hbm2", "core128-mx", "edge16", "gemmini16", "gemmini16_big", "npm_lite",
                             "npm_mid", "npm_pro", "npm_quad_cstl", "swkpu-v1", "swkpu-v2", "tile32",
                             "tpu_v3_core", "tpu_v4_core", "wormhole"));
 }
@@ -151,6 +151,24 @@ TEST(Shipped, Float8) {
     EXPECT_GT(prices.at("mac.f8e5m2"), prices.at("mac.i8"));
 }
 
+/// core128-mx is core128-fp8 with elements of 6 bits at the rate of float8 and of 4 bits at twice that, as B200 has it.
+TEST(Shipped, BlockFormats) {
+    const Platform first = load("core128-fp8"), second = load("core128-mx");
+    std::map<std::string, double> rates;
+    for (const proto::MacRate& rate : second.engine(0).array().rate()) rates[rate.type()] = rate.relative();
+    EXPECT_DOUBLE_EQ(rates.at("f6e2m3"), rates.at("f8e4m3"));
+    EXPECT_DOUBLE_EQ(rates.at("f6e3m2"), rates.at("f8e4m3"));
+    EXPECT_DOUBLE_EQ(rates.at("f8e4m3xf4e2m1"), rates.at("f8e4m3"));
+    EXPECT_DOUBLE_EQ(rates.at("f4e2m1"), 2 * rates.at("f8e4m3"));
+    EXPECT_EQ(second.engine(0).array().operand_bytes_per_cycle(),
+              first.engine(0).array().operand_bytes_per_cycle());
+    std::map<std::string, double> prices;
+    for (const auto& price : energy_prices(second).actions) prices[price.action] = price.energy_pj;
+    EXPECT_LT(prices.at("mac.f4e2m1"), prices.at("mac.f6e3m2"));
+    EXPECT_LT(prices.at("mac.f6e3m2"), prices.at("mac.f8e5m2"));
+    EXPECT_LT(prices.at("mac.f6e2m3"), prices.at("mac.f8e4m3"));
+}
+
 /// tile32 has MACs of the four types of the tile schedules; the HBM2 core has its stack's bandwidth.
 TEST(Shipped, Tile32AndCore128) {
     const Platform tile = load("tile32");
@@ -175,6 +193,7 @@ TEST(Shipped, ArraysCanBeFed) {
             for (const proto::MacRate& rate : array.rate()) {
                 const int bits = rate.type().find("32") != std::string::npos   ? 32
                                  : rate.type().find("16") != std::string::npos ? 16
+                                 : rate.type() == "f4e2m1"                     ? 4
                                                                                : 8;
                 EXPECT_GE(array.operand_bytes_per_cycle(), array.cols() * rate.relative() * bits / 8)
                     << rate.type();
@@ -238,6 +257,7 @@ TEST(Shipped, AgnosticLimits) {
                       variant.family == "gemm.group" || variant.family == "conv2d.group" ||
                       variant.family == "requant" || variant.family == "gemm.mx" ||
                       variant.family == "quantize.mx" || variant.family == "dequantize.mx" ||
+                      variant.family.find(".mx.") != std::string::npos ||
                       variant.family == "gemm.float_bias" || variant.family == "quantize.ext" ||
                       variant.family == "dequantize.ext";
         conditions +=
@@ -249,7 +269,7 @@ TEST(Shipped, AgnosticLimits) {
         future +=
             (op && opcode(*op).future) || family == "reduce" || family == "arg_reduce" || family == "scan";
     }
-    EXPECT_EQ(extensions, 18u + 18u + 4u + 4u + 2u + 2u + 7u + 9u + 4u + 6u + 6u);
+    EXPECT_EQ(extensions, 18u + 18u + 4u + 4u + 2u + 2u + 7u + 9u + 4u + 6u + 6u + 44u);
     EXPECT_EQ(future, 4u * (6 + 3 + 2 + 4 + 4) + 6 + 6 + 6);  // four convolutions, reductions, searches, sums
     EXPECT_EQ(conditions, 13u + 7u + 1u);
     EXPECT_EQ(unsigned_elements, 4u * 3);

@@ -36,6 +36,9 @@ TYPES = [
     ("posit16", np.uint16, 32),
     ("f8e4m3", np.uint8, 64),
     ("f8e5m2", np.uint8, 64),
+    ("f6e2m3", np.uint8, 64),
+    ("f6e3m2", np.uint8, 64),
+    ("f4e2m1", np.uint8, 128),
 ]
 
 
@@ -44,7 +47,9 @@ def test_every_type_travels(name: str, dtype: type, count: int) -> None:
     """What goes in comes out, in its dtype; any other dtype is refused."""
     interpreter = NemInterpreter()
     interpreter.load(COPY.format(type=name, count=count))
-    x = (np.arange(count) % 16 - 8 if name == "i4" else np.arange(count)).astype(dtype)
+    x = np.arange(count).astype(dtype)
+    if name in ("i4", "f4e2m1"):
+        x = (np.arange(count) % 16 - (8 if name == "i4" else 0)).astype(dtype)
     y = interpreter.run({"x": x})["y"]
     assert y.dtype == dtype
     assert np.array_equal(y, x)
@@ -66,6 +71,11 @@ def test_dtypes_of_ml_dtypes() -> None:
     assert np.array_equal(interpreter.run({"x": small})["y"], small.astype(np.int8))
     with pytest.raises(kpusim.UserError, match="no element type has"):
         interpreter.run({"x": np.zeros(128, ml_dtypes.float8_e4m3)})
+    interpreter.load(COPY.format(type="f4e2m1", count=128))
+    fourths = (np.arange(128) % 16).astype(np.uint8)
+    assert np.array_equal(interpreter.run({"x": fourths.view(ml_dtypes.float4_e2m1fn)})["y"], fourths)
+    with pytest.raises(kpusim.UserError, match="element 0 is 16 but f4e2m1 has 4 bits"):
+        interpreter.run({"x": np.full(128, 16, np.uint8)})
     interpreter.load(COPY.format(type="u8", count=64))
     for kind in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3b11fnuz):
         eighths = np.arange(100, 164, dtype=np.uint8)

@@ -7,7 +7,7 @@
 
 #include "tests/values/helpers.hpp"
 #include "values/fast/kernels.hpp"
-#include "values/float8.hpp"
+#include "values/small_float.hpp"
 
 namespace kpu::values {
 namespace {
@@ -155,19 +155,19 @@ uint8_t nearest(const std::array<float, 256>& values, double value) {
 
 // Of every number of 16 bits, and what is next to it in f32.
 TEST(Float8, EveryPatternAndEveryHalf) {
-    for (const Float8& format : {e4m3fn, e5m2, e4m3b11fnuz}) {
-        const std::array<float, 256> values = f8_values(format);
+    for (const SmallFloat& format : {e4m3fn, e5m2, e4m3b11fnuz}) {
+        const std::array<float, 256> values = small_float_values(format);
         const double top = double{values[format.greatest]},
                      end = top + (top - double{values[format.greatest - size_t{1}]}) / 2;
         for (uint32_t bits = 0; bits < 256; ++bits) {
             if (std::isnan(values[bits])) continue;
-            EXPECT_EQ(f8_of(double{values[bits]}, format), bits);
+            EXPECT_EQ(small_float_of(double{values[bits]}, format), bits);
         }
         for (uint32_t bits = 0; bits < 3 * 65536; ++bits) {
             const auto half = static_cast<uint16_t>(bits / 3);
             for (float value : {f32_of_f16(half), f32_of_bf16(half)}) {
                 if (bits % 3 != 0) value = std::nextafter(value, bits % 3 == 1 ? HUGE_VALF : -HUGE_VALF);
-                const uint8_t found = f8_of(double{value}, format);
+                const uint8_t found = small_float_of(double{value}, format);
                 const auto sign = static_cast<uint8_t>(std::signbit(value) ? 0x80 : 0);
                 const double size = std::fabs(double{value});
                 uint8_t expected = nearest(values, double{value});
@@ -184,36 +184,36 @@ TEST(Float8, EveryPatternAndEveryHalf) {
 TEST(Float8, Saturating) {
     const double most = std::numeric_limits<double>::max();
     for (const double value : {449.0, 464.0, 464.1, 1e9, most, double{HUGE_VAL}}) {
-        EXPECT_EQ(saturated_f8(value, e4m3fn), 0x7e) << value;
-        EXPECT_EQ(saturated_f8(-value, e4m3fn), 0xfe) << value;
+        EXPECT_EQ(saturated_small_float(value, e4m3fn), 0x7e) << value;
+        EXPECT_EQ(saturated_small_float(-value, e4m3fn), 0xfe) << value;
     }
     for (const double value : {61439.0, 61440.0, 1e9, most}) {
-        EXPECT_EQ(saturated_f8(value, e5m2), 0x7b) << value;
-        EXPECT_EQ(saturated_f8(-value, e5m2), 0xfb) << value;
+        EXPECT_EQ(saturated_small_float(value, e5m2), 0x7b) << value;
+        EXPECT_EQ(saturated_small_float(-value, e5m2), 0xfb) << value;
     }
-    EXPECT_EQ(saturated_f8(HUGE_VAL, e5m2), 0x7c);
-    EXPECT_EQ(saturated_f8(-HUGE_VAL, e5m2), 0xfc);
-    EXPECT_EQ(saturated_f8(-NAN, e4m3fn), 0x7f);
-    EXPECT_EQ(saturated_f8(-NAN, e5m2), 0x7e);
-    EXPECT_EQ(saturated_f8(-0.0, e4m3fn), 0x80);
+    EXPECT_EQ(saturated_small_float(HUGE_VAL, e5m2), 0x7c);
+    EXPECT_EQ(saturated_small_float(-HUGE_VAL, e5m2), 0xfc);
+    EXPECT_EQ(saturated_small_float(-NAN, e4m3fn), 0x7f);
+    EXPECT_EQ(saturated_small_float(-NAN, e5m2), 0x7e);
+    EXPECT_EQ(saturated_small_float(-0.0, e4m3fn), 0x80);
 }
 
 TEST(Float8, WhatIsSpecial) {
-    EXPECT_EQ(f8_of(464.0, e4m3fn), 0x7e);  // half way to 480, which is no number: to the even one
-    EXPECT_EQ(f8_of(464.1, e4m3fn), 0x7f);
-    EXPECT_EQ(f8_of(-INFINITY, e4m3fn), 0x7f);
-    EXPECT_EQ(f8_of(61439.0, e5m2), 0x7b);
-    EXPECT_EQ(f8_of(61440.0, e5m2), 0x7c);
-    EXPECT_EQ(f8_of(-1e300, e5m2), 0xfc);
-    EXPECT_EQ(f8_of(-0.0, e5m2), 0x80);
-    EXPECT_EQ(f8_of(-0.0, e4m3b11fnuz), 0);
-    EXPECT_EQ(f8_of(-1e-9, e4m3b11fnuz), 0);
-    EXPECT_EQ(f8_of(30.9, e4m3b11fnuz), 0x7f);
-    EXPECT_EQ(f8_of(31.0, e4m3b11fnuz), 0x80);
-    EXPECT_EQ(f8_of(std::ldexp(1.0, -10), e4m3fn), 0);  // half of the least: to the even one
-    EXPECT_EQ(f8_of(std::ldexp(3.0, -10), e4m3fn), 2);
-    EXPECT_TRUE(std::isnan(f8_values(e4m3b11fnuz)[0x80]));
-    EXPECT_TRUE(std::isinf(f8_values(e5m2)[0xfc]));
+    EXPECT_EQ(small_float_of(464.0, e4m3fn), 0x7e);  // half way to 480, which is no number: to the even one
+    EXPECT_EQ(small_float_of(464.1, e4m3fn), 0x7f);
+    EXPECT_EQ(small_float_of(-INFINITY, e4m3fn), 0x7f);
+    EXPECT_EQ(small_float_of(61439.0, e5m2), 0x7b);
+    EXPECT_EQ(small_float_of(61440.0, e5m2), 0x7c);
+    EXPECT_EQ(small_float_of(-1e300, e5m2), 0xfc);
+    EXPECT_EQ(small_float_of(-0.0, e5m2), 0x80);
+    EXPECT_EQ(small_float_of(-0.0, e4m3b11fnuz), 0);
+    EXPECT_EQ(small_float_of(-1e-9, e4m3b11fnuz), 0);
+    EXPECT_EQ(small_float_of(30.9, e4m3b11fnuz), 0x7f);
+    EXPECT_EQ(small_float_of(31.0, e4m3b11fnuz), 0x80);
+    EXPECT_EQ(small_float_of(std::ldexp(1.0, -10), e4m3fn), 0);  // half of the least: to the even one
+    EXPECT_EQ(small_float_of(std::ldexp(3.0, -10), e4m3fn), 2);
+    EXPECT_TRUE(std::isnan(small_float_values(e4m3b11fnuz)[0x80]));
+    EXPECT_TRUE(std::isinf(small_float_values(e5m2)[0xfc]));
 }
 
 }  // namespace

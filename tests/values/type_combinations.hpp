@@ -11,10 +11,11 @@ namespace kpu::values::testing {
 
 using Types = std::vector<ElemType>;
 
-constexpr ElemType numbers[] = {ElemType::i4,     ElemType::i8,    ElemType::i16,    ElemType::i32,
-                                ElemType::u8,     ElemType::u16,   ElemType::u32,    ElemType::f16,
-                                ElemType::bf16,   ElemType::f32,   ElemType::posit8, ElemType::posit16,
-                                ElemType::f8e4m3, ElemType::f8e5m2};
+constexpr ElemType numbers[] = {ElemType::i4,     ElemType::i8,     ElemType::i16,    ElemType::i32,
+                                ElemType::u8,     ElemType::u16,    ElemType::u32,    ElemType::f16,
+                                ElemType::bf16,   ElemType::f32,    ElemType::posit8, ElemType::posit16,
+                                ElemType::f8e4m3, ElemType::f8e5m2, ElemType::f6e2m3, ElemType::f6e3m2,
+                                ElemType::f4e2m1};
 
 /// Elementwise opcodes: one type for all data; conditions are u8.
 inline std::vector<Types> elementwise_combinations(const ComputeBackend& backend, OpcodeId id) {
@@ -55,19 +56,22 @@ inline std::vector<Types> block_combinations(const ComputeBackend& backend, Opco
     std::vector<Types> found;
     for (const ElemType a : numbers) {
         for (const ElemType b : numbers) {
-            constexpr ElemType bytes = ElemType::u8;
-            if (backend.supports(id, {a, b, bytes, bytes}, {ElemType::f32}))
-                found.push_back({a, b, bytes, bytes, ElemType::f32});
-            if (backend.supports(id, {a}, {b, bytes})) found.push_back({a, b, bytes});
-            if (backend.supports(id, {a, bytes}, {b})) found.push_back({a, bytes, b});
+            for (const ElemType scale : {ElemType::u8, ElemType::f8e4m3}) {
+                if (backend.supports(id, {a, b, scale, scale}, {ElemType::f32}))
+                    found.push_back({a, b, scale, scale, ElemType::f32});
+                if (backend.supports(id, {a}, {b, scale})) found.push_back({a, b, scale});
+                if (backend.supports(id, {a, scale}, {b})) found.push_back({a, scale, b});
+            }
         }
     }
     return found;
 }
 
-/// Products of float8 with each other, f16 and f32 alone: all floats with each other would be many.
+/// Products of float8 with each other, f16 and f32 alone, and of narrower ones in blocks alone: all floats with each other would be
+/// many.
 inline bool too_many(const Types& types) {
     const auto any = [&](auto matches) { return std::any_of(types.begin(), types.end(), matches); };
+    if (any([](ElemType type) { return is_small_float(type) && !is_float8(type); })) return true;
     return any(is_float8) && any([](ElemType type) { return is_posit(type) || type == ElemType::bf16; });
 }
 

@@ -72,8 +72,9 @@ bool cast(const Kernels& kernels, Scratch&, const Call& call) {
     for_each_chunk(y, [&](int64_t first, int64_t count) {
         double value[chunk];
         to_real(kernels, x, first, count, value);
-        if (is_float8(y.type)) {
-            for (int64_t i = 0; i < count; ++i) reference::put_cast_float8(y, first + i, value[i], saturates);
+        if (is_small_float(y.type)) {
+            for (int64_t i = 0; i < count; ++i)
+                reference::put_cast_small_float(y, first + i, value[i], saturates);
             return;
         }
         if (is_float(y.type)) return from_real(kernels, value, y, first, count);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "values/float8.hpp"
 #include "values/reference.hpp"
+#include "values/small_float.hpp"
 
 namespace kpu::values::fast {
 namespace {
@@ -47,7 +47,7 @@ void to_real(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_
 void from_real(const Kernels& kernels, const double* from, const Tensor& tensor, int64_t first,
                int64_t count) {
     if (is_posit(tensor.type) ||
-        is_float8(tensor.type)) {  // not by way of f32, where large numbers would become infinities
+        is_small_float(tensor.type)) {  // not by way of f32, where large numbers would become infinities
         for (int64_t i = 0; i < count; ++i) reference::put_float(tensor, first + i, from[i]);
         return;
     }
@@ -85,8 +85,8 @@ void from_steps(const Kernels& kernels, const double* steps, int64_t zero, const
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to) {
     if (tensor.type == ElemType::f32) {
         std::memcpy(to, tensor.data + first * 4, static_cast<size_t>(count) * 4);
-    } else if (is_float8(tensor.type)) {
-        const std::array<float, 256>& numbers = f8_numbers(tensor.type);
+    } else if (is_small_float(tensor.type)) {
+        const std::array<float, 256>& numbers = small_float_numbers(tensor.type);
         for (int64_t i = 0; i < count; ++i) to[i] = numbers[tensor.data[first + i]];
     } else if (is_posit(tensor.type)) {
         for (int64_t i = 0; i < count; ++i) to[i] = load_float(tensor.type, tensor.data, first + i);
@@ -99,7 +99,7 @@ void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t 
 void narrow(const Kernels& kernels, const float* from, const Tensor& tensor, int64_t first, int64_t count) {
     if (tensor.type == ElemType::f32) {
         kernels.canonical_f32(from, reinterpret_cast<float*>(tensor.data) + first, count);
-    } else if (is_posit(tensor.type) || is_float8(tensor.type)) {
+    } else if (is_posit(tensor.type) || is_small_float(tensor.type)) {
         for (int64_t i = 0; i < count; ++i)
             reference::put_float(tensor, first + i, static_cast<double>(from[i]));
     } else {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "values/float8.hpp"
 #include "values/kernel/tile_float.hpp"
+#include "values/small_float.hpp"
 
 namespace kpu::values::kernel {
 namespace {
@@ -22,8 +22,8 @@ To truncated(float value) {
 }
 
 struct Eighth {
-    Float8 format;
-    std::array<float, 256> values = f8_values(format);
+    SmallFloat format;
+    std::array<float, 256> values = small_float_values(format);
 };
 const Eighth& eighth_of(Type type) {
     static const std::array<Eighth, 3> in_order_of_types = {Eighth{e4m3fn}, Eighth{e5m2},
@@ -37,8 +37,8 @@ Tile narrowed(const Tile& from, Type to) {
     Tile result(to, from.shape);
     const float* in = from.as<float>();
     if (is_eighth(to)) {
-        const Float8& format = eighth_of(to).format;
-        for (size_t i = 0; i < from.count(); ++i) result.make()[i] = f8_of(flushed(in[i]), format);
+        const SmallFloat& format = eighth_of(to).format;
+        for (size_t i = 0; i < from.count(); ++i) result.make()[i] = small_float_of(flushed(in[i]), format);
         return result;
     }
     auto* out = result.make_as<uint16_t>();

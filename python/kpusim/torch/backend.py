@@ -38,7 +38,8 @@ class Options(Mixing):
     platform : Platform, str or path
         The device.
     precision : str, optional
-        f32, fp16, bf16, int8, fp8, fp8_e5m2, posit8 or posit16; without it the widest float type of the
+        f32, fp16, bf16, int8, fp8, fp8_e5m2, mxfp8, mxfp6, mxfp4, mxint8, nvfp4, posit8 or posit16; without
+        it the widest float type of the
         device.
     mode : str
         ``values+timing`` or ``functional``.

@@ -33,9 +33,11 @@ class Case:
     """By how much integers may differ."""
 
 
-FLOAT8 = {
+SMALL_FLOATS = {
     TensorProto.FLOAT8E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
     TensorProto.FLOAT8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    TensorProto.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
+    TensorProto.FLOAT4E2M1: np.dtype(ml_dtypes.float4_e2m1fn),
 }
 
 
@@ -45,11 +47,11 @@ def file_of(name: str) -> str:
 
 
 def as_file(array: Array) -> Array:
-    """What the files of graph_run hold: bfloat16 and float8 as bits, integers of 4 and 2 bits in bytes."""
+    """What the files of graph_run hold: bfloat16 and small floats as bits, narrow integers in bytes."""
     array = np.asarray(array)
     if array.dtype == ml_dtypes.bfloat16:
         return array.view(np.uint16)
-    if array.dtype in FLOAT8.values():
+    if array.dtype in SMALL_FLOATS.values():
         return array.view(np.uint8)
     signed, unsigned = (ml_dtypes.int4, ml_dtypes.int2), (ml_dtypes.uint4, ml_dtypes.uint2)
     if array.dtype in signed:
@@ -64,8 +66,8 @@ def from_file(array: Array, type_: int) -> Array:
         return array.view(wide[type_]).reshape(array.shape[:-1])
     if type_ == TensorProto.BFLOAT16:
         return array.view(ml_dtypes.bfloat16)
-    if type_ in FLOAT8:
-        return array.view(FLOAT8[type_])
+    if type_ in SMALL_FLOATS:
+        return array.view(SMALL_FLOATS[type_])
     # 0: the model does not say, the array itself does
     return array.astype(helper.tensor_dtype_to_np_dtype(type_)) if type_ else array
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import onnx
-from graph_run import FLOAT8, Array, Case, run
+from graph_run import SMALL_FLOATS, Array, Case, run
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
@@ -52,7 +52,7 @@ def differs(got: Array, wanted: Array, rtol: float, atol: float) -> str:
     """What is wrong with an output; empty: nothing."""
     if got.shape != wanted.shape:
         return f"shape {got.shape} instead of {wanted.shape}"
-    if got.dtype in FLOAT8.values():
+    if got.dtype in SMALL_FLOATS.values():
         same = got.astype(np.float32), wanted.astype(np.float32)
         return "" if np.array_equal(*same, equal_nan=True) else "wrong values"
     if got.dtype.kind == "f" or got.dtype == ml_dtypes.bfloat16:

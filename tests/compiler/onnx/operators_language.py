@@ -395,47 +395,6 @@ def quantised_experts(d: Draft) -> Case:
     )
 
 
-def static_cache(d: Draft) -> Case:
-    """Attention of ONNX to a cache of which some keys count, in numbers that are constants or not."""
-    batch, groups, each, size, queries = (d.integer(1, n) for n in (3, 2, 3, 5, 4))
-    keys = queries + d.integer(0, 5)
-    valid = d.ints([batch], queries, keys)
-    mask: list[Operand] = [None]
-    if d.chance(0.5):
-        given = d.ints([d.pick([1, batch]), 1, queries, keys], 0, 1, bool)
-        given[..., 0] = True
-        mask = [d.weight(given if d.chance() else np.where(given, 0, -np.inf).astype(np.float32))]
-    heads = groups * each
-    return case(
-        "Attention",
-        24,
-        [
-            d.floats([batch, heads, queries, size]),
-            *(d.floats([batch, groups, keys, size]) for _ in range(2)),
-            *(*mask, None, None, maybe(d, valid)),
-        ],
-        is_causal=int(d.chance()),
-        softcap=1.5 if d.chance(0.3) else None,
-    )
-
-
-def tensor_scatter(d: Draft) -> Case:
-    """Starts that are constants or not, along any axis but the first; circular too."""
-    batch, before, most, width = d.integer(1, 3), d.integer(1, 2), d.integer(2, 7), d.integer(1, 4)
-    rows = d.integer(1, most)
-    rank = d.integer(3, 4)
-    mode = d.pick(["linear", "circular"])
-    shape = [batch, most, width] if rank == 3 else [batch, before, most, width]
-    update = [rows if d_ == most and i == rank - 2 else d_ for i, d_ in enumerate(shape)]
-    last = most - rows if mode == "linear" else most - 1
-    starts = maybe(d, d.ints([batch], 0, last)) if d.chance(0.8) else None
-    operands: list[Operand] = [d.floats(shape), d.floats(update), starts]
-    if starts is None:
-        operands.pop()
-    axis = d.pick([None, -2, rank - 2])
-    return case("TensorScatter", 24, operands, mode=mode, axis=axis)
-
-
 def linear_attention(d: Draft) -> Case:
     """All rules of update; decay of heads or of their elements; a state before."""
     groups, each, batch, steps = d.integer(1, 2), d.integer(1, 2), d.integer(1, 2), d.integer(1, 5)
@@ -501,8 +460,6 @@ GENERATORS: dict[str, Generator] = {
     "GatherBlockQuantized": table_of_blocks,
     "MoE": experts,
     "QMoE": quantised_experts,
-    "Attention to a static cache": static_cache,
-    "TensorScatter": tensor_scatter,
     "LinearAttention": linear_attention,
     "CausalConvWithState": causal_conv,
 }

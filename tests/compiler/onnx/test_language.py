@@ -55,13 +55,15 @@ class Language(unittest.TestCase):
         """Each that no decomposition has."""
         one = np.ones(1, np.float32)
         for options in (
-            {"k_quant_type": "PER_TENSOR"},
-            {"v_quant_type": "PER_CHANNEL"},
+            {"k_quant_type": "PER_TENSOR", "kv_cache_bit_width": 8},
+            {"v_quant_type": "PER_CHANNEL", "kv_cache_bit_width": 4},
             {"sliding_window_cache": 1, "local_window_size": 4},
             {"qk_output": 1},
         ):
             self.refused(attention(self.d, 1, np.array([2]), {}, **options), next(iter(options)))
-        self.refused(attention(self.d, 1, np.array([2]), {12: one}), "k_scale")
+        self.refused(attention(self.d, 1, np.array([2]), {12: one}), "but k_quant_type is NONE")
+        narrow = {"k_quant_type": "PER_TENSOR", "kv_cache_bit_width": 3}
+        self.refused(attention(self.d, 1, np.array([2]), {12: one}, **narrow), "kv_cache_bit_width is 3")
         self.refused(attention(self.d, 1, np.array([2]), {}, do_rotary=1), "do_rotary")
         self.refused(
             attention(self.d, 1, np.array([2]), {}, causal=0, local_window_size=2), "local_window_size"

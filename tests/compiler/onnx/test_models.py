@@ -262,6 +262,17 @@ class Models(unittest.TestCase):
         }
         self.same(self.model(nodes, {"x": self.d.floats([1, 2, 3, 4]), **constants}, "y"))
 
+    def test_repetitions_by_one_hot(self) -> None:
+        """torch.repeat_interleave by the older exporter: OneHot makes how often each axis is repeated."""
+        nodes = [
+            node("OneHot", "at depth values", "hot", axis=-1),
+            node("Reshape", "hot flat", "times"),
+            node("Tile", "x times", "y"),
+        ]
+        for at in ([1], [-1], [0]):
+            operands = {"at": whole(at), "depth": whole(3), "values": whole([1, 4]), "flat": whole([-1])}
+            self.same(self.model(nodes, operands | {"x": self.d.floats([2, 1, 3])}, "y"))
+
     def test_fractional_scales(self) -> None:
         """The size of a result is a product of two f32: scales that are a little less than they look."""
         how = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}

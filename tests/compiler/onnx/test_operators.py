@@ -10,6 +10,7 @@ import os
 import zlib
 from dataclasses import dataclass
 
+import operators_caches
 import operators_fused
 import operators_kernels
 import operators_language
@@ -31,6 +32,7 @@ GENERATORS = {
     **operators_kernels.GENERATORS,
     **operators_fused.GENERATORS,
     **operators_language.GENERATORS,
+    **operators_caches.GENERATORS,
     **operators_quantized.GENERATORS,
     **operators_types.GENERATORS,
 }

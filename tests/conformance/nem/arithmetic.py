@@ -37,11 +37,8 @@ HOST = {
     "f16": np.float16,
     "bf16": np.uint16,
     "f32": np.float32,
-    "posit8": np.uint8,
     "posit16": np.uint16,
-    "f8e4m3": np.uint8,
-    "f8e5m2": np.uint8,
-}
+} | dict.fromkeys(("posit8", "f8e4m3", "f8e5m2", "f6e2m3", "f6e3m2", "f4e2m1"), np.uint8)
 BITS = {
     "i4": 4,
     "i8": 8,
@@ -53,11 +50,9 @@ BITS = {
     "f16": 16,
     "bf16": 16,
     "f32": 32,
-    "posit8": 8,
     "posit16": 16,
-    "f8e4m3": 8,
-    "f8e5m2": 8,
-}
+    "f4e2m1": 4,
+} | dict.fromkeys(("posit8", "f8e4m3", "f8e5m2", "f6e2m3", "f6e3m2"), 8)
 
 
 @dataclass
@@ -108,7 +103,7 @@ class Tensor:
         """Every element as binary64; dequantized, rounded to f32, as ONNX's DequantizeLinear gives it."""
         if self.elem == "bf16":
             return (self.data.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-        if self.elem in float8.FORMATS:
+        if self.elem in float8.FORMATS | float8.NARROW:
             return float8.values(self.elem)[self.data]
         if self.elem.startswith("posit"):
             exact = [
@@ -163,7 +158,7 @@ def to_elem(elem: str, values: np.ndarray, quant: Quant | None = None) -> Tensor
     if elem == "bf16":
         bits = [bf16_bits(float(v)) for v in values.ravel()]
         return Tensor(elem, np.array(bits, np.uint16).reshape(values.shape))
-    if elem in float8.FORMATS:
+    if elem in float8.FORMATS | float8.NARROW:
         patterns = [float8.encoded(elem, float(v)) for v in values.ravel()]
         return Tensor(elem, np.array(patterns, np.uint8).reshape(values.shape))
     if elem.startswith("posit"):

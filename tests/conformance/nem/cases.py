@@ -36,7 +36,7 @@ class Case:
         if types.startswith("posit") and not family.endswith(".acc"):
             base = family.removesuffix(".float").removesuffix(".float_bias")
             self.variant = f"{base}.posit{parameters}{types}"
-        if types.startswith("f8") and not family.endswith((".acc", ".mx")):
+        if types.startswith("f8") and not family.endswith(".acc") and ".mx" not in family:
             base = family.removesuffix(".float").removesuffix(".float_bias")
             self.variant = f"{base}.float8{parameters}{types}"
 

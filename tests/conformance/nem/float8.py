@@ -1,4 +1,6 @@
-"""float8 of the Open Compute Project (OFP8 1.0) bit by bit: a part of the oracle, see arithmetic.py.
+"""float8 (OFP8 1.0), float6 and float4 (Microscaling 1.0) of the Open Compute Project, bit by bit.
+
+A part of the oracle, see arithmetic.py.
 
 Patterns are read by the text of the specification, and numbers are rounded by looking for the nearest of all
 values; nothing is shared with the simulator.
@@ -15,13 +17,21 @@ import numpy as np
 
 FORMATS = {"f8e4m3": (3, 7), "f8e5m2": (2, 15)}
 """Bits of the mantissa, and the bias of the exponent."""
+NARROW = {"f6e2m3": (3, 1), "f6e3m2": (2, 3), "f4e2m1": (1, 1)}
+"""The same of those that hold finite numbers alone."""
+
+
+def sign_of(elem: str) -> int:
+    """The bit of the sign."""
+    return {"f6e2m3": 0x20, "f6e3m2": 0x20, "f4e2m1": 0x08}.get(elem, 0x80)
 
 
 def decoded(elem: str, pattern: int) -> float:
     """The number of a pattern."""
-    mantissa, bias = FORMATS[elem]
-    sign = -1.0 if pattern & 0x80 else 1.0
-    exponent, fraction = (pattern & 0x7F) >> mantissa, pattern & ((1 << mantissa) - 1)
+    mantissa, bias = (FORMATS | NARROW)[elem]
+    bit = sign_of(elem)
+    sign = -1.0 if pattern & bit else 1.0
+    exponent, fraction = (pattern & (bit - 1)) >> mantissa, pattern & ((1 << mantissa) - 1)
     if elem == "f8e4m3" and pattern & 0x7F == 0x7F:
         return math.nan
     if elem == "f8e5m2" and exponent == 31:
@@ -39,14 +49,17 @@ def values(elem: str) -> np.ndarray:
 @functools.cache
 def finite(elem: str) -> list[float]:
     """The numbers from 0 up, by pattern."""
-    return [v for v in values(elem)[:128].tolist() if math.isfinite(v)]
+    return [v for v in values(elem)[: sign_of(elem)].tolist() if math.isfinite(v)]
 
 
 def encoded(elem: str, value: float) -> int:
-    """Rounded to nearest, ties to even; a finite number stays finite, and an infinity where there is none."""
+    """Rounded to nearest, ties to even; a finite number stays finite, and an infinity where there is none.
+
+    NaN becomes -0 where there is none, as in ml_dtypes.
+    """
     if math.isnan(value):
-        return 0x7F if elem == "f8e4m3" else 0x7E
-    sign = 0x80 if math.copysign(1, value) < 0 else 0
+        return {"f8e4m3": 0x7F, "f8e5m2": 0x7E}.get(elem, sign_of(elem))
+    sign = sign_of(elem) if math.copysign(1, value) < 0 else 0
     numbers = finite(elem)
     if math.isinf(value) and elem == "f8e5m2":
         return sign | 0x7C

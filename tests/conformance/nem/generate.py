@@ -114,6 +114,9 @@ def files(case: Case) -> dict[str, bytes]:
     variant = "" if case.variant in MUST else case.variant
     macs = "  posit8_macs = 64  posit16_macs = 32" if "<posit" in variant else ""
     macs += "  fp8_e4m3_macs = 64  fp8_e5m2_macs = 64" if "<f8" in variant else ""
+    if variant.startswith("gemm.mx."):
+        macs += "  fp6_e2m3_macs = 64  fp6_e3m2_macs = 64  fp4_macs = 128  fp8_fp4_macs = 64"
+        macs += "" if "fp8_e4m3" in macs else "  fp8_e4m3_macs = 64"
     device = DEVICE.format(variant=variant, macs=macs)
     result = {"program.nem": program(case).encode(), "device.nem": device.encode()}
     for i, tensor in enumerate(case.inputs):

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 KPUSIM = os.environ.get("KPUSIM", "")
 TYPES = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
-HOST: dict[str, type] = dict.fromkeys(TYPES, np.uint8) | {
+HOST: dict[str, type] = dict.fromkeys([*TYPES, "f6e2m3", "f6e3m2", "f4e2m1"], np.uint8) | {
     "u8": np.uint8,
     "f16": np.float16,
     "bf16": np.uint16,
@@ -59,15 +59,15 @@ def rounded(elem: str, numbers: npt.NDArray[np.float64]) -> Array:
 class Program:
     """Operations on whole arrays, from L2 through L1 and back, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "core128-fp8") -> None:
         """Nothing yet."""
-        self.lines = ['device "core128-fp8"', "program float8:"]
+        self.lines = [f'device "{device}"', "program float8:"]
         self.inputs: dict[str, Array] = {}
         self.outputs: dict[str, tuple[tuple[int, ...], str]] = {}
 
     def region(self, name: str, elem: str, shape: tuple[int, ...], bits: str) -> None:
         """A buffer in L2 and one in L1."""
-        size = int(np.prod(shape)) * np.dtype(HOST[elem]).itemsize
+        size = int(np.prod(shape)) * np.dtype(HOST[elem]).itemsize // (2 if elem == "f4e2m1" else 1)
         typed = (
             f"elem={bits}, shape=[{', '.join(map(str, shape))}], layout={'MN' if len(shape) == 2 else 'C'}"
         )
@@ -92,6 +92,26 @@ class Program:
         self.lines.append(f"c_{name} = {opcode}.async in {operands} out {name}_at{words} deps=[{waits}]")
         self.lines.append(f"s_{name} = store.async(dst={name}_from, src={name}_at, deps=[c_{name}])")
         self.outputs[name] = shape, elem
+
+    def add_two(
+        self,
+        name: str,
+        beside: str,
+        opcode: str,
+        operand: str,
+        elems: tuple[str, str],
+        shape: tuple[int, ...],
+        other: tuple[int, ...],
+    ) -> None:
+        """An operation with two results; operations may read both."""
+        self.region(name, elems[0], shape, elems[0])
+        self.region(beside, elems[1], other, elems[1])
+        self.lines.append(
+            f"t_{name} = {opcode}.async in {operand}_at out {name}_at, {beside}_at deps=[t_{operand}]"
+        )
+        for out, of, elem in ((name, shape, elems[0]), (beside, other, elems[1])):
+            self.lines.append(f"s_{out} = store.async(dst={out}_from, src={out}_at, deps=[t_{name}])")
+            self.outputs[out] = of, elem
 
     def run(self, *texts: tuple[str, str]) -> dict[str, Array]:
         """What the device makes of it; files beside it."""
