@@ -24,7 +24,17 @@ GRAMMAR = ROOT / "editors" / "nem.tmLanguage.json"
 KEYWORDS = {"program", "device", "const", "buffer", "let", "loop", "endloop", "in", "out", "include", "wait"}
 KEYWORDS |= {"region", "mod"}
 TYPES = {"i4", "i8", "i16", "i32", "u8", "u16", "u32", "f16", "bf16", "f32", "posit8", "posit16"}
-TYPES |= {"f8e4m3", "f8e5m2", "f6e2m3", "f6e3m2", "f4e2m1", "posit8_es1", "posit8_es2", "posit16_es0", "posit16_es2"}
+TYPES |= {
+    "f8e4m3",
+    "f8e5m2",
+    "f6e2m3",
+    "f6e3m2",
+    "f4e2m1",
+    "posit8_es1",
+    "posit8_es2",
+    "posit16_es0",
+    "posit16_es2",
+}
 LEVELS = {"DDR", "L2", "L1"}
 LINES_AT_ONCE = 100
 

@@ -12,9 +12,9 @@ using testing::HasSubstr;
 /// The list of shipped platforms is complete and sorted.
 TEST(Shipped, Names) {
     EXPECT_THAT(shipped_names(),
-                ElementsAre("core128-fp8", "core128-hbm2", "core128-mx", "edge16", "gemmini16", "gemmini16_big", "npm_lite",
-                            "npm_mid", "npm_pro", "npm_quad_cstl", "swkpu-v1", "swkpu-v2", "tile32",
-                            "tpu_v3_core", "tpu_v4_core", "wormhole"));
+                ElementsAre("core128-fp8", "core128-hbm2", "core128-mx", "edge16", "gemmini16",
+                            "gemmini16_big", "npm_lite", "npm_mid", "npm_pro", "npm_quad_cstl", "swkpu-v1",
+                            "swkpu-v2", "tile32", "tpu_v3_core", "tpu_v4_core", "wormhole"));
 }
 
 /// Those that a file states: posits of another es come to the posits of their width.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <numeric>
 
 #include "isa/shapes.hpp"
 #include "tests/values/helpers.hpp"
@@ -169,8 +170,7 @@ class Maker {
         const int64_t block = pick(random_, 1, 7);
         Shape blocks = all;
         int64_t& extent = blocks[static_cast<size_t>(axis < 0 ? axis + rank : axis)];
-        extent = (extent + block - 1) / block;
-        made.in = {{types[0], all}};
+        extent = (extent + block - 1) / block, made.in = {{types[0], all}};
         if (spec.inputs.size() == 2) {
             made.in.emplace_back(types[1], blocks);
             made.out = {{types[2], all}};
@@ -338,36 +338,31 @@ class Maker {
         std::vector<BoundAttr>& attrs = made.attrs.list;
         attrs = {integer_attr("axis", axis), integer_attr("keepdims", pick(random_, 0, 1))};
         if (spec.name == "transpose") {
-            Shape perm;
-            for (int64_t d = 0; d < rank; ++d) perm.push_back(d);
+            Shape perm(x.size());
+            std::iota(perm.begin(), perm.end(), 0);
             std::shuffle(perm.begin(), perm.end(), random_);
             attrs = {ints_attr("perm", perm)};
         } else if (spec.name == "reshape") {
             attrs = {ints_attr("target_shape", coin(2) ? Shape{-1} : Shape{-1, x.back()})};
-        } else if (spec.name == "slice") {
-            add_slices(x, attrs);
-        } else if (spec.name == "concat") {
-            for (int64_t more = pick(random_, 0, 2); more > 0; --more) {
+        } else if (spec.name == "slice" || spec.name == "pad") {
+            spec.name == "slice" ? add_slices(x, attrs) : add_pads(x, attrs);
+        } else if (spec.name == "concat" || spec.name == "choose") {
+            const int64_t more = pick(random_, 0, 2);
+            for (int64_t i = 0; i < more; ++i) {
                 Shape other = x;
-                other[at] = size(5);
+                if (spec.name == "concat") other[at] = size(5);
                 made.in.emplace_back(types[0], other);
             }
-        } else if (spec.name == "choose") {
-            const int64_t more = pick(random_, 0, 2);
-            for (int64_t i = 0; i < more; ++i) made.in.emplace_back(types[0], x);
-            attrs = {integer_attr("index", pick(random_, 0, more))};
+            if (spec.name == "choose") attrs = {integer_attr("index", pick(random_, 0, more))};
         } else if (spec.name == "insert_rows") {
             Shape rows = x;
-            rows[at] = pick(random_, 1, x[at]);
+            attrs.push_back(integer_attr("start", x[at] - (rows[at] = pick(random_, 1, x[at]))));
             made.in.emplace_back(types[0], rows);
-            attrs.push_back(integer_attr("start", pick(random_, 0, x[at] - rows[at])));
         } else if (spec.name == "split") {
             Shape sizes;
             for (int64_t left = x[at]; left > 0; left -= sizes.back())
                 sizes.push_back(pick(random_, 1, left));
             attrs.push_back(ints_attr("split_sizes", sizes));
-        } else if (spec.name == "pad") {
-            add_pads(x, attrs);
         } else if (spec.name == "gather") {
             add_indices(types[1], shape(1, 2, 5), x[at], made);
         } else if (spec.name == "gather_elements") {
