@@ -1,5 +1,4 @@
-// Fast engine against reference, bit for bit, for every opcode of the table on every combination of types
-// that it takes, with random shapes, attributes, quantisation and values.
+// Fast engine against reference, bit for bit: every opcode on every combination of types, random shapes and numbers.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
