@@ -18,7 +18,8 @@ RENAMED = {
 VALUED = (
     "platform mode order timeout max-cycles seed top threshold events fill header precision calibrate keep "
     "accuracy wide-share report-accuracy calibration-method percentile export-qdq effort mapping "
-    "write-mapping explain-mapping memory-map group-size layout batch inferences boundary"
+    "write-mapping explain-mapping memory-map group-size layout batch inferences boundary positions "
+    "print-after print-graph"
 ).split()
 PAIRS = ("dim", "bind", "param", "input")
 FLAGS = ("strict", "retarget", "force")
