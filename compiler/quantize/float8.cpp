@@ -1,13 +1,12 @@
 #include "compiler/quantize/float8.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "compiler/graph/data.hpp"
 #include "compiler/graph/supports.hpp"
+#include "compiler/quantize/rewrite_products.hpp"
 #include "values/scalar.hpp"
 #include "values/small_float.hpp"
 
@@ -43,22 +42,9 @@ class Float8 {
     }
 
     std::vector<std::string> run() {
-        std::vector<Node> old = std::move(graph_.nodes);
-        graph_.nodes.clear();
-        std::vector<std::string> in_floats;
-        for (Node& node : old) {
-            const bool product = graph::is_product(node.spec()) && node.kept == ElemType::none &&
-                                 is_float(value(node.inputs[0]).elem);
-            const std::string_view reason = product ? why_not(node) : "";
-            if (product && reason.empty()) {
-                rewrite(node);
-                continue;
-            }
-            if (product)
-                in_floats.push_back(fmt::format("{} ({}): {}", node.source.name, node.spec().name, reason));
-            graph_.nodes.push_back(std::move(node));
-        }
-        return in_floats;
+        return rewrite_products(
+            graph_, [this](const Node& node) { return why_not(node); },
+            [this](const Node& node) { rewrite(node); });
     }
 
   private:
