@@ -109,8 +109,9 @@ explain::RunNumbers numbers_of(const std::string& run) {
 std::vector<compare::DeclaredTensor> tensors_in_dram(const std::string& run) {
     std::vector<compare::DeclaredTensor> found;
     std::error_code error;
-    if (!std::filesystem::is_directory(run, error)) return found;
-    for (compare::DeclaredTensor& tensor : compare::tensors_of(traces::read_run(run).program)) {
+    const std::string path = (std::filesystem::path(run) / traces::program_file_name).string();
+    if (!std::filesystem::is_regular_file(path, error)) return found;
+    for (compare::DeclaredTensor& tensor : compare::tensors_of(read_file(path))) {
         if (tensor.between && tensor.place == "DRAM") found.push_back(std::move(tensor));
     }
     std::stable_sort(found.begin(), found.end(),

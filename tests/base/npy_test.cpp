@@ -63,13 +63,14 @@ TEST(Npy, WritesVersionOne) {
 TEST(Npy, RoundTripOfEveryType) {
     const test::TempFolder folder;
     const std::vector<std::pair<ElemType, std::string>> dtypes{
-        {ElemType::i4, "|i1"},         {ElemType::i8, "|i1"},         {ElemType::i16, "<i2"},
-        {ElemType::i32, "<i4"},        {ElemType::u8, "|u1"},         {ElemType::u16, "<u2"},
-        {ElemType::u32, "<u4"},        {ElemType::f16, "<f2"},        {ElemType::bf16, "<u2"},
-        {ElemType::f32, "<f4"},        {ElemType::posit8, "|u1"},     {ElemType::posit16, "<u2"},
-        {ElemType::posit8_es1, "|u1"}, {ElemType::posit8_es2, "|u1"}, {ElemType::posit16_es0, "<u2"},
-        {ElemType::posit16_es2, "<u2"}};
-    constexpr size_t unnamed = 3;  // none, and two that are reserved
+        {ElemType::i4, "|i1"},          {ElemType::i8, "|i1"},         {ElemType::i16, "<i2"},
+        {ElemType::i32, "<i4"},         {ElemType::u8, "|u1"},         {ElemType::u16, "<u2"},
+        {ElemType::u32, "<u4"},         {ElemType::f16, "<f2"},        {ElemType::bf16, "<u2"},
+        {ElemType::f32, "<f4"},         {ElemType::posit8, "|u1"},     {ElemType::posit16, "<u2"},
+        {ElemType::posit8_es1, "|u1"},  {ElemType::posit8_es2, "|u1"}, {ElemType::posit16_es0, "<u2"},
+        {ElemType::posit16_es2, "<u2"}, {ElemType::f8e4m3, "|u1"},     {ElemType::f8e5m2, "|u1"},
+        {ElemType::f6e2m3, "|u1"},      {ElemType::f6e3m2, "|u1"},     {ElemType::f4e2m1, "|u1"}};
+    constexpr size_t unnamed = 1;  // none
     EXPECT_EQ(dtypes.size() + unnamed, static_cast<size_t>(elem_type_count));
     for (const auto& [type, dtype] : dtypes) {
         const std::string data(6 * static_cast<size_t>(dtype[2] - '0'), '\5');

@@ -162,7 +162,7 @@ class NewerTest(unittest.TestCase):
         task.field.add(
             name="urgency", number=99, type=FieldDescriptorProto.TYPE_UINT32, label="LABEL_OPTIONAL"
         )
-        elem.value.add(name="F4E2M1", number=99)
+        elem.value.add(name="TERNARY", number=99)
         self.program = text_format.Parse(
             "buffer { name: 'x' level: L2 size { token { value: 64 } } }"
             "region { offset { token { } } extent { token { value: 32 } } }"
@@ -209,7 +209,7 @@ class NewerTest(unittest.TestCase):
         self.assertIn(
             "field Region.elem has value 99, which this version does not know", self.said(serialized)
         )
-        self.assertIn("`F4E2M1` is no value of `elem`. Fix: give one of ELEM_NONE, I4, I8", self.said(text))
+        self.assertIn("`TERNARY` is no value of `elem`. Fix: give one of ELEM_NONE, I4, I8", self.said(text))
 
     def test_a_container_is_refused_by_version_and_kind(self) -> None:
         """Its version before anything else, and a field in it as that of a message alone."""

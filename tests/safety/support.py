@@ -73,8 +73,9 @@ OTHERS = set(
     "--ranks --data-rate --dim --batch --precision --calibrate --percentile --boundary --layout "
     "--image-mean --image-std --print-after --print-graph --explain-mapping --dot --memory-map --export-qdq "
     "--retarget --core-mhz --max-steps --calibration-method --keep --accuracy --wide-share --power-by "
-    "--power-in --report-accuracy --write-mapping --group-size --inferences --effort --no-own-choice --explain "
-    "--memory-trace-form --trace-form --dram-traffic-by --positions --generate --prompt --next".split()
+    "--power-in --report-accuracy --write-mapping --group-size --inferences --effort --no-own-choice "
+    "--explain --memory-trace-form --trace-form --dram-traffic-by --positions --generate --prompt "
+    "--next".split()
 )
 
 
