@@ -5,6 +5,7 @@ usage: test_positions.py KPUSIM
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -172,6 +173,21 @@ class Positions(unittest.TestCase):
         self.refused("follows from the parameter", "run", step, "--fill", "zeros", *mask)
         alone = self.compiled(self.decoder, "--dim", "total=1")
         self.refused("compile the model with --positions", "run", alone, *chain, "--mode", "timing")
+
+    def test_text(self) -> None:
+        """A graph that was printed on the way makes the same program."""
+        text = self.folder / "graph.txt"
+        words = ("compile", self.decoder, "--platform", "tile32", "--precision", "f32", *self.of_decoder(1))
+        for passed in ("simplify", "order"):
+            printed = ("--print-after", passed, "--print-graph", text, "--force")
+            whole = self.folder / f"{passed}.kpu"
+            self.done(*words, *printed, "-o", whole)
+            self.assertIn("positions 16 step 4 rows 1", text.read_text())
+            again = self.compiled(text)
+            for position in (0, 9):
+                place = ("--mode", "timing", "--param", f"position={position}", "--json")
+                runs = [json.loads(self.done("run", path, *place))["stats"] for path in (whole, again)]
+                self.assertEqual(runs[0]["cycles.total"], runs[1]["cycles.total"])
 
     def test_what_does_not_follow(self) -> None:
         """Inputs that say no position, or another one; types, numbers and models that do not fit."""

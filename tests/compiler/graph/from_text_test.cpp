@@ -84,6 +84,29 @@ TEST(GraphFromText, KeepsIdsAndQuantisation) {
     EXPECT_EQ(to_text(again, {}, nullptr), text);
 }
 
+TEST(GraphFromText, KeepsPositions) {
+    const std::string text = R"(graph steps
+  positions 8 step 4 rows 2
+  input past: %past f32[1,9,2]  host f32
+  input at: %at i32[1]  host i64 as i32 follows position plus=-3
+  input mask: %mask i32[1,9]  host i32 follows up_to plus=1 perm=[1,0]
+  input new: %new f32[1,2,2]  host f32
+  %present = insert_rows(%past, %new) {axis=1 start=7}  f32[1,9,2]
+  output present: %present f32[1,9,2]  host f32
+)";
+    const Graph graph = from_text(text, "g.txt").graph;
+    EXPECT_EQ(graph.positions.count, 8);
+    EXPECT_EQ(graph.positions.step, 4);
+    EXPECT_EQ(graph.positions.rows, 2);
+    EXPECT_EQ(graph.inputs.at(1).follows, Follows::position);
+    EXPECT_EQ(graph.inputs.at(1).plus, -3);
+    EXPECT_EQ(graph.inputs.at(2).follows, Follows::up_to);
+    EXPECT_EQ(to_text(graph, {}, nullptr), text);
+    EXPECT_THAT(error_of("graph a\n  positions 0 step 1 rows 1\n"), HasSubstr("g.txt:2:13: error: "));
+    EXPECT_THAT(error_of("graph a\n  input x: %x f32[1]  host f32 follows suit\n"),
+                HasSubstr("g.txt:2:40: error: `position` is missing"));
+}
+
 TEST(GraphFromText, LargeConstantsStandBesideIt) {
     std::mt19937 random(1);
     std::vector<float> numbers(1000);
