@@ -236,7 +236,8 @@ bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vec
     const ElemType y = graph.value(node.outputs[0]).elem;
     const char* opcode = product ? "gemm.acc" : "conv2d.acc";
     if (!target.takes(opcode, {a, b}, {sums}) || !target.takes(opcode, {a, b, sums}, {sums})) return false;
-    if (y != sums && !target.takes(is_float(a) ? "cast" : "requant", {sums}, {y})) return false;
+    const char* narrows = is_float(a) ? "cast" : "requant";
+    if (y != sums && (!target.takes(narrows, {sums}, {y}) || !target.has_unit_for(narrows))) return false;
     if (anchor.inputs.size() < 3) return true;
     const size_t addend = anchor.inputs[2];
     return homes[addend] == Home::table || graph.value(op.operands[addend].value).elem == sums;

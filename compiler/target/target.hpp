@@ -120,6 +120,8 @@ struct Target {
                const std::vector<ElemType>& outputs) const;
     bool takes(std::string_view opcode, const std::vector<ElemType>& inputs,
                const std::vector<ElemType>& outputs) const;
+    /// Whether every engine has a unit of the kind that executes the opcode.
+    bool has_unit_for(std::string_view opcode) const;
     /// Whether the arrays have a rate for this product.
     bool has_rate(ElemType a, ElemType b) const;
     /// f32, bf16 or f16: the widest float type that products have. none: there is no float array.

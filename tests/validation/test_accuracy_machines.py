@@ -107,6 +107,13 @@ class Page(unittest.TestCase):
                         matches = [one for one in there if one == cells]
                     self.assertTrue(matches, cells)
 
+    def test_the_compiler_has_a_choice(self) -> None:
+        """For every layer that is simulated; the sample above runs some of them again."""
+        for study in STUDIES:
+            if study.form == "own":
+                for row in page_rows(study):
+                    self.assertEqual(row[3] == "-", row[5] == "-", row)
+
     def test_summary_of_all(self) -> None:
         """The line of all rows, computed from the table; the main page's table, from the machines'."""
         for study in (study for study in STUDIES if study.form):
