@@ -122,6 +122,9 @@ std::vector<Finding> find_empty_tokens(const BoundProgram& program) {
         if (!loop.first.is_constant() || !loop.last.is_constant() ||
             loop.first.constant <= loop.last.constant)
             continue;
+        if (program.module &&
+            follows_parameter(program.module->program.statement(static_cast<int>(s)).loop()))
+            continue;
         for (uint32_t inside = s + 1; inside < loop.body_end; ++inside) empty.insert(inside);
     }
     if (empty.empty()) return findings;

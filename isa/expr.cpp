@@ -245,4 +245,13 @@ std::optional<Interval> bound_of(const BoundExpr& expr, const std::vector<Interv
     return stack.back();
 }
 
+bool follows_parameter(const proto::Loop& loop) {
+    const auto asks = [](const proto::Expr& expr) {
+        return std::any_of(expr.token().begin(), expr.token().end(), [](const proto::ExprToken& token) {
+            return token.kind() == proto::ExprToken::PARAM;
+        });
+    };
+    return asks(loop.first()) || asks(loop.last());
+}
+
 }  // namespace kpu

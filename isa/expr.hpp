@@ -25,6 +25,9 @@ std::vector<int64_t> eval_constants(const Module& module);
 /// Defaults overridden by `params`, each in its range. Throws UserError naming the parameter.
 std::vector<int64_t> bind_params(const KPUProgram& program, const ParamBindings& params);
 
+/// Whether a parameter decides how often a loop runs: not at all may be what is meant.
+bool follows_parameter(const proto::Loop& loop);
+
 /// Smallest and largest value an expression can take when loop variable d lies in [lo[d], hi[d]].
 struct Interval {
     int64_t lo = 0, hi = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "isa/expr.hpp"
 #include "isa/footprint.hpp"
 #include "isa/iterations.hpp"
 #include "isa/verify_passes.hpp"
@@ -241,16 +242,6 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
                                          : "bind separate regions to the kernel's buffers"));
         }
     }
-}
-
-/// Whether a parameter decides how often it runs: not at all may be what is meant.
-bool follows_parameter(const proto::Loop& loop) {
-    const auto asks = [](const proto::Expr& expr) {
-        return std::any_of(expr.token().begin(), expr.token().end(), [](const proto::ExprToken& token) {
-            return token.kind() == proto::ExprToken::PARAM;
-        });
-    };
-    return asks(loop.first()) || asks(loop.last());
 }
 
 void verify_bounds(const VerifyContext& context) {

@@ -53,7 +53,7 @@ void add_form(Emission& out, uint32_t form, const std::vector<Stage>& stages) {
     out.program.loop("form", 0, is_wanted(out, form) - builder::Expr(1), 1,
                      [&](const builder::Expr&) { add_stages(stages); });
     out.in_form = false;
-    out.throttle.end_form(out.order.end_form());
+    out.throttle.end_form(form, out.order.end_form());
 }
 
 void add_tasks(Emission& out) {

@@ -24,7 +24,7 @@ void Throttle::reserve(size_t tasks) {
 }
 
 void Throttle::after_loop(std::vector<builder::Task> tasks, size_t entries) {
-    open_.push_back({std::move(tasks), entries, 0});
+    open_.push_back({std::move(tasks), entries});
 }
 
 void Throttle::begin_form() {
@@ -32,10 +32,13 @@ void Throttle::begin_form() {
     reserved_ = 0;
 }
 
-void Throttle::end_form(std::vector<builder::Task> tasks) {
+void Throttle::end_form(uint32_t form, std::vector<builder::Task> tasks) {
     open_ = std::move(before_form_);
-    for (Loop& loop : open_) loop.ahead += reserved_;
+    for (Loop& loop : open_) {
+        if (loop.form.value_or(form) == form) loop.ahead += reserved_;  // of others none runs beside this one
+    }
     after_loop(std::move(tasks), std::min(reserved_, entries_));
+    open_.back().form = form;
 }
 
 }  // namespace kpu::compiler

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "compiler/emit/order.hpp"
@@ -23,13 +24,14 @@ class Throttle {
     /// What is reserved from here on is of a thread of its own, which may not run.
     void begin_form();
     /// `tasks`: the last of them.
-    void end_form(std::vector<builder::Task> tasks);
+    void end_form(uint32_t form, std::vector<builder::Task> tasks);
 
   private:
     struct Loop {
         std::vector<builder::Task> tasks;
-        size_t need;       ///< entries of its last iterations
-        size_t ahead = 0;  ///< tasks issued behind it
+        size_t need;                        ///< entries of its last iterations
+        size_t ahead = 0;                   ///< tasks issued behind it
+        std::optional<uint32_t> form = {};  ///< it is all of a form
     };
     builder::Program& program_;
     Order& order_;

@@ -109,6 +109,16 @@ endloop
 b = transfer.async(dst=region(Y, 0, 64), src=region(X, 0, 64), deps=[a])
 )"),
                 HasSubstr("p.nem:6:1: warning: token of a loop that never runs: `a` is satisfied at once"));
+    // with a parameter it is meant
+    EXPECT_THAT(findings_of(R"(#! param n = 0 in [0..1]
+buffer X : DDR (size = 64)
+buffer Y : DDR (size = 64)
+loop i in [0..n - 1]:
+    a = transfer.async(dst=region(Y, 0, 64), src=region(X, 0, 64))
+endloop
+b = transfer.async(dst=region(Y, 0, 64), src=region(X, 0, 64), deps=[a])
+)"),
+                ::testing::Not(HasSubstr("never runs")));
 }
 
 TEST(Findings, TokenTableThatFillsUp) {

@@ -146,6 +146,8 @@ class Positions(unittest.TestCase):
             wanted.append(int(outputs["logits"][0, -1].argmax()))
             ids = np.array([[wanted[-1]]])
         step = self.compiled(self.decoder, *self.of_decoder(1))
+        checked = self.done("check", step, "--platform", "tile32", "--param", "position=3", "--strict")
+        self.assertNotIn("warning", checked)
         first = self.compiled(self.decoder, *self.of_decoder(5))
         chain = ("--param", "position=5", "--generate", "7")
         inputs = self.saved(empty | {"input_ids": prompt})
