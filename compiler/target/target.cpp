@@ -257,8 +257,8 @@ bool Target::takes(std::string_view name, const std::vector<ElemType>& inputs,
 bool Target::has_unit_for(std::string_view name) const {
     const std::optional<OpcodeId> id = kernels::find_spec(name);
     return id && std::all_of(engines.begin(), engines.end(), [&](const proto::Engine& engine) {
-        return platforms::unit_count(platform, &engine, kernels::spec_of(*id).unit) > 0;
-    });
+               return platforms::unit_count(platform, &engine, kernels::spec_of(*id).unit) > 0;
+           });
 }
 
 bool Target::has_rate(ElemType a, ElemType b) const {
