@@ -245,6 +245,7 @@ void Generation::print() const {
         if (!tokens_.empty()) document["tokens"] = tokens_;
         return print_data(document.dump(1) + "\n");
     }
+    if (request_.quiet) return;
     std::string text =
         fmt::format("{:>10} {:>14} {:>12} {:>14} {:>14}\n", "position", "cycles", "us", "DRAM bytes", "uJ");
     for (const Took& one : took_)

@@ -158,6 +158,10 @@ class Positions(unittest.TestCase):
         timed = self.done("run", step, *chain, "--mode", "timing").splitlines()
         self.assertEqual(timed[1:8], lines[2:9])
 
+        self.assertEqual(self.done("run", step, *chain, "--mode", "timing", "--quiet"), "")
+        rows = json.loads(self.done("run", step, *chain, "--mode", "timing", "--json"))["steps"]
+        self.assertEqual([str(row["cycles"]) for row in rows], [line.split()[1] for line in timed[1:8]])
+
         # what leaves the cache, and what no run of several steps has
         full = ("--param", "position=10", "--generate", "7", "--mode", "timing")
         self.refused("the cache would be full", "run", step, *full)
