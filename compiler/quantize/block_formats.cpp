@@ -29,21 +29,14 @@ constexpr BlockFormat formats[] = {
 /// The greatest scale times the greatest element of NVFP4.
 constexpr double most_of_nvfp4 = 448.0 * 6.0;
 
-class BlockProducts {
+class BlockProducts : ProductRewriter {
   public:
     BlockProducts(Graph& graph, const BlockFormat& format, const graph::Supports& supports)
-        : graph_(graph), format_(format), left_(activations_of(format)), supports_(supports) {
-        reads_.resize(graph.values.size(), 0);
-        outputs_.resize(graph.values.size(), false);
-        for (const Node& node : graph.nodes)
-            for (const ValueId id : node.inputs) ++reads_[id];
-        for (const graph::Port& port : graph.outputs) outputs_[port.value] = true;
-    }
+        : ProductRewriter(graph), format_(format), left_(activations_of(format)), supports_(supports) {}
 
     std::vector<std::string> run() {
-        return rewrite_products(
-            graph_, [this](const Node& node) { return why_not(node); },
-            [this](const Node& node) { rewrite(node); });
+        return rewrite_all([this](const Node& node) { return why_not(node); },
+                           [this](const Node& node) { rewrite(node); });
     }
 
   private:
@@ -51,8 +44,6 @@ class BlockProducts {
         ValueId elements = 0, scales = 0;
         double of_tensor = 1;
     };
-
-    Value& value(ValueId id) { return graph_.value(id); }
 
     std::string_view why_not(const Node& node) {
         const Value &x = value(node.inputs[0]), &w = value(node.inputs[1]);
@@ -71,22 +62,15 @@ class BlockProducts {
 
     void rewrite(const Node& node) {
         source_ = node.source;
-        const ValueId out = node.outputs[0];
-        const ElemType real = value(out).elem;
         const Factor x = computed(node.inputs[0]), w = constant(node.inputs[1]);
         std::vector<ValueId> operands{x.elements, w.elements, x.scales, w.scales};
         if (node.inputs.size() > 2) operands.push_back(addend(node.inputs[2], w.of_tensor));
         // one size for both: blocks of 16 are also a half of those of 32
         const BoundAttrs attrs{{graph::integer("block_size", format_.size)}};
         const bool scales = w.of_tensor != 1;
-        const bool narrows = real != ElemType::f32 && !(outputs_[out] && reads_[out] == 0);
         ValueId y = add("gemm.mx", std::move(operands), attrs, ElemType::f32);
         if (scales) y = add("mul", {y, number(w.of_tensor)}, {}, ElemType::f32);
-        if (narrows) add("cast", {y}, {}, real);
-        Node& last = graph_.nodes.back();
-        last.outputs = {out};
-        last.absorbed = node.absorbed;
-        value(out).elem = narrows ? real : ElemType::f32;
+        finish(node, y);
     }
 
     /// Rounded on the device, once for all products that read it.
@@ -146,16 +130,8 @@ class BlockProducts {
                                    graph::make_numbers(ElemType::f32, std::vector<double>{one}));
     }
 
-    ValueId add(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs, ElemType elem) {
-        return graph_.add_node(opcode, std::move(operands), std::move(attrs), {source_, "", elem, {}});
-    }
-
-    Graph& graph_;
     const BlockFormat &format_, &left_;
     const graph::Supports& supports_;
-    std::vector<uint32_t> reads_;
-    std::vector<bool> outputs_;
-    graph::Source source_;
     std::map<ValueId, Factor> computed_;
     std::unique_ptr<values::ComputeBackend> engine_ = values::make_fast_backend();
 };

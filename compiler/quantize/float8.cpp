@@ -20,31 +20,26 @@ using graph::ValueId;
 
 double as_f32(double number) { return static_cast<double>(static_cast<float>(number)); }
 
-class Float8 {
+class Float8 : ProductRewriter {
   public:
     Float8(Graph& graph, const NamedRanges& ranges, ElemType elem, const graph::Supports& supports)
-        : graph_(graph),
+        : ProductRewriter(graph),
           ranges_(ranges),
           elem_(elem),
           greatest_(static_cast<double>(
               values::small_float_numbers(elem)[values::small_float_format(elem).greatest])),
           supports_(supports),
-          reads_(graph.values.size(), 0),
           views_(graph.values.size(), none) {
         for (const Node& node : graph.nodes) {
-            for (const ValueId id : node.inputs) ++reads_[id];
             const std::string_view name = node.spec().name;
             if (name == "cast" || name == "reshape" || name == "transpose")
                 views_[node.outputs[0]] = node.inputs[0];
         }
-        outputs_.resize(graph.values.size(), false);
-        for (const graph::Port& port : graph.outputs) outputs_[port.value] = true;
     }
 
     std::vector<std::string> run() {
-        return rewrite_products(
-            graph_, [this](const Node& node) { return why_not(node); },
-            [this](const Node& node) { rewrite(node); });
+        return rewrite_all([this](const Node& node) { return why_not(node); },
+                           [this](const Node& node) { rewrite(node); });
     }
 
   private:
@@ -55,8 +50,6 @@ class Float8 {
         ValueId id = 0;
         std::vector<double> scales;
     };
-
-    Value& value(ValueId id) { return graph_.value(id); }
 
     Range range_of(ValueId id) const {
         while (true) {
@@ -83,8 +76,6 @@ class Float8 {
     }
 
     void rewrite(const Node& node) {
-        const ValueId out = node.outputs[0];
-        const ElemType real = value(out).elem;
         const Factor x = value(node.inputs[0]).constant() ? constant_factor(node.inputs[0], false)
                                                           : computed_factor(node.inputs[0]);
         const Factor w = value(node.inputs[1]).constant() ? constant_factor(node.inputs[1], true)
@@ -96,15 +87,10 @@ class Float8 {
         if (node.inputs.size() > 2) operands.push_back(scaled_addend(node.inputs[2], scales));
         const ValueId sums =
             add(graph::accumulating_form(node.spec()), std::move(operands), node.attrs, ElemType::f32);
-        const bool narrows = real != ElemType::f32 && !(outputs_[out] && reads_[out] == 0);
         const ValueId scaled =
             add("mul", {sums, numbers(ElemType::f32, scales, value(node.inputs[1]).name + "_scale")}, {},
                 ElemType::f32);
-        if (narrows) add("cast", {scaled}, {}, real);
-        Node& last = graph_.nodes.back();
-        last.outputs = {out};
-        last.absorbed = node.absorbed;
-        value(out).elem = narrows ? real : ElemType::f32;
+        finish(node, scaled);
     }
 
     /// The inverse of the scale is a number of the activations' type, by which they are multiplied there.
@@ -168,19 +154,11 @@ class Float8 {
         return graph_.add_constant(std::move(name), elem, shape, graph::make_numbers(elem, kept));
     }
 
-    ValueId add(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs, ElemType elem) {
-        return graph_.add_node(opcode, std::move(operands), std::move(attrs), {source_, "", elem, {}});
-    }
-
-    Graph& graph_;
     const NamedRanges& ranges_;
     ElemType elem_;
     double greatest_;
     const graph::Supports& supports_;
-    std::vector<uint32_t> reads_;
     std::vector<ValueId> views_;  ///< by value, what it is a cast or a view of
-    std::vector<bool> outputs_;
-    graph::Source source_;
     std::map<ValueId, Factor> computed_;
 };
 
