@@ -40,11 +40,6 @@ ElemType host_elem(const TensorSpec& spec) {
     return spec.converts() ? static_cast<ElemType>(spec.host) : spec.elem;
 }
 
-bool host_has_floats(const TensorSpec& spec) {
-    const bool integers = spec.host != proto::HOST_F64 && only_of_host(spec) != nullptr;
-    return !integers && is_float(host_elem(spec));
-}
-
 size_t dense_item_bytes(ElemType type) {
     return shares_bytes(type) ? 1 : static_cast<size_t>(bit_width(type)) / 8;
 }
@@ -240,17 +235,22 @@ std::string to_host(const TensorSpec& spec, const std::string& dense) {
     return host;
 }
 
+bool host_has_floats(const TensorSpec& spec) {
+    const bool integers = spec.host != proto::HOST_F64 && only_of_host(spec) != nullptr;
+    return !integers && is_float(host_elem(spec));
+}
+
+double host_number(const TensorSpec& spec, const uint8_t* host, int64_t index) {
+    if (spec.host == proto::HOST_F64) return values::load<double>(host, index);
+    return values::load_float(host_elem(spec), host, index);
+}
+
 uint64_t not_finite(const TensorSpec& spec, const std::string& host) {
     if (!host_has_floats(spec)) return 0;
     const auto* data = reinterpret_cast<const uint8_t*>(host.data());
     const auto count = static_cast<int64_t>(host.size() / host_item_bytes(spec));
-    const bool wide = spec.host == proto::HOST_F64;
     uint64_t found = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        const double number =
-            wide ? values::load<double>(data, i) : values::load_float(host_elem(spec), data, i);
-        found += std::isfinite(number) ? 0U : 1U;
-    }
+    for (int64_t i = 0; i < count; ++i) found += std::isfinite(host_number(spec, data, i)) ? 0U : 1U;
     return found;
 }
 

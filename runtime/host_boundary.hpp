@@ -27,6 +27,10 @@ std::string to_device(const TensorSpec& spec, const std::string& host, const std
 /// And back: rounded once, or checked.
 std::string to_host(const TensorSpec& spec, const std::string& dense);
 
+bool host_has_floats(const TensorSpec& spec);
+/// Number `index` of a host array of floats.
+double host_number(const TensorSpec& spec, const uint8_t* host, int64_t index);
+
 /// How many numbers of a host array are NaN or infinite.
 uint64_t not_finite(const TensorSpec& spec, const std::string& host);
 

@@ -13,7 +13,6 @@
 #include "base/text_output.hpp"
 #include "runtime/cli/ending.hpp"
 #include "runtime/host_boundary.hpp"
-#include "values/scalar.hpp"
 
 namespace kpu::cli {
 namespace {
@@ -46,15 +45,23 @@ Program load(const std::string& path, const GenerateRequest& request) {
     return program;
 }
 
-/// The parameter that steps count.
-const proto::Param& position_of(const Program& program) {
-    for (const proto::Param& param : program.input.module->program.param()) {
-        if (param.name() == "position") return param;
-    }
-    throw UserError(
-        fmt::format("{}: --generate needs a program with a parameter `position`. Fix: compile the model with "
-                    "--positions N.",
-                    program.path));
+/// The parameter that steps count; null: it has none.
+const proto::Param* position_of(const Program& program) {
+    const auto& params = program.input.module->program.param();
+    const auto found = std::find_if(params.begin(), params.end(),
+                                    [](const proto::Param& param) { return param.name() == "position"; });
+    return found == params.end() ? nullptr : &*found;
+}
+
+/// The settings with this position, where the program has one.
+runtime::SimulationOptions at_position(const Program& program, runtime::SimulationOptions settings,
+                                       int64_t position) {
+    ParamBindings& params = settings.params;
+    params.erase(std::remove_if(params.begin(), params.end(),
+                                [](const auto& param) { return param.first == "position"; }),
+                 params.end());
+    if (position_of(program) != nullptr) params.emplace_back("position", position);
+    return settings;
 }
 
 /// Inputs by the output that lies in their bytes: caches, which stay on the device.
@@ -71,16 +78,14 @@ std::map<std::string, std::string> states_of(const runtime::Simulation& simulati
 
 /// The index of the greatest number of the last row; of equal ones the first.
 int64_t greatest(const TensorSpec& spec, const NpyArray& array) {
-    const ElemType host =
-        spec.converts() && spec.host <= proto::HOST_F32 ? static_cast<ElemType>(spec.host) : spec.elem;
-    if (!is_float(host) || array.shape.empty() || array.elements() == 0)
+    if (!runtime::host_has_floats(spec) || array.shape.empty() || array.elements() == 0)
         throw UserError(
             fmt::format("--next: output `{}` has no rows of floats. Fix: name the logits.", spec.name));
     const int64_t count = array.shape.back(), first = static_cast<int64_t>(array.elements()) - count;
     const auto* data = reinterpret_cast<const uint8_t*>(array.data.data());
     int64_t best = 0;
     for (int64_t i = 1; i < count; ++i) {
-        if (values::load_float(host, data, first + i) > values::load_float(host, data, first + best))
+        if (runtime::host_number(spec, data, first + i) > runtime::host_number(spec, data, first + best))
             best = i;
     }
     return best;
@@ -125,41 +130,35 @@ class Generation {
         if (!options_.prompt.empty()) {
             const Program prompt = load(options_.prompt, request_);
             runtime::SimulationOptions settings = request_.settings;
-            settings.params.clear();
-            if (has_position(prompt)) settings.params.emplace_back("position", 0);
-            step(prompt, settings, "prompt");
+            settings.params.clear();  // they are those of the steps
+            step(prompt, at_position(prompt, std::move(settings), 0), "prompt");
         }
         for (uint64_t i = 0; i < options_.steps && !interrupted; ++i) {
-            runtime::SimulationOptions settings = request_.settings;
             const auto position = first + static_cast<int64_t>(i);
-            std::find_if(settings.params.begin(), settings.params.end(), [](const auto& param) {
-                return param.first == "position";
-            })->second = position;
-            step(steps_, settings, fmt::format("{}", position));
+            step(steps_, at_position(steps_, request_.settings, position), fmt::format("{}", position));
         }
         print();
     }
 
   private:
-    static bool has_position(const Program& program) {
-        const auto& params = program.input.module->program.param();
-        return std::any_of(params.begin(), params.end(),
-                           [](const proto::Param& param) { return param.name() == "position"; });
-    }
-
     /// Of the first step; all have room.
     int64_t first_position() const {
-        const proto::Param& range = position_of(steps_);
+        const proto::Param* range = position_of(steps_);
+        if (range == nullptr)
+            throw UserError(fmt::format(
+                "{}: --generate needs a program with a parameter `position`. Fix: compile the model with "
+                "--positions N.",
+                steps_.path));
         for (const auto& [name, value] : request_.settings.params) {
             if (name != "position") continue;
-            if (value >= range.min() && value <= range.max() &&
-                options_.steps <= static_cast<uint64_t>(range.max() - value) + 1)
+            if (value >= range->min() && value <= range->max() &&
+                options_.steps <= static_cast<uint64_t>(range->max() - value) + 1)
                 return value;
             throw UserError(
                 fmt::format("{}: --generate {} from position {} on leaves positions {} to {}: the cache "
                             "would be full. Fix: take "
                             "fewer steps, or compile the model with more --positions.",
-                            steps_.path, options_.steps, value, range.min(), range.max()));
+                            steps_.path, options_.steps, value, range->min(), range->max()));
         }
         throw UserError("--generate needs the position of the first step. Fix: add --param position=N.");
     }
@@ -227,12 +226,13 @@ class Generation {
 
 void Generation::print() const {
     Took all{"all"};
+    size_t steps = 0;
     for (const Took& one : took_) {
         if (one.what == "prompt") continue;
+        ++steps;
         all.cycles += one.cycles, all.dram_bytes += one.dram_bytes;
         all.time_us += one.time_us, all.energy_uj += one.energy_uj;
     }
-    const size_t steps = took_.size() - (options_.prompt.empty() ? 0 : 1);
     if (request_.json) {
         nlohmann::ordered_json rows = nlohmann::json::array();
         for (const Took& one : took_)

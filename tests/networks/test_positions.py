@@ -180,6 +180,28 @@ class Positions(unittest.TestCase):
         alone = self.compiled(self.decoder, "--dim", "total=1")
         self.refused("compile the model with --positions", "run", alone, *chain, "--mode", "timing")
 
+    def test_tokens_of_doubles(self) -> None:
+        """Logits of float64 give the tokens that those of float32 give."""
+        model = onnx.load(self.decoder)
+        model.graph.node.append(helper.make_node("Cast", ["logits"], ["wide"], to=TensorProto.DOUBLE))
+        model.graph.output.append(
+            helper.make_tensor_value_info("wide", TensorProto.DOUBLE, [1, "rows", genai_layers.WORDS])
+        )
+        path = self.folder / "doubles.onnx"
+        onnx.save(model, path)
+        step = self.compiled(path, *self.of_decoder(1))
+        inputs = self.saved(
+            {f"past_key_values.{name}": array for name, array in empty_cache("buffer").items()}
+            | {"input_ids": np.array([[7]])}
+        )
+        chain = ("--param", "position=0", "--generate", "5", *inputs)
+        said = [
+            self.done("run", step, *chain, "--next", f"input_ids={name}").splitlines()[-1]
+            for name in ("logits", "wide")
+        ]
+        self.assertEqual(said[0], said[1])
+        self.assertEqual(len(said[0].split()), 6)
+
     def test_text(self) -> None:
         """A graph that was printed on the way makes the same program."""
         text = self.folder / "graph.txt"
