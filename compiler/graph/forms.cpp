@@ -27,7 +27,7 @@ void check_positions(const Graph& graph) {
     const Positions& of = graph.positions;
     const bool sound =
         of.count >= 0 && of.count <= INT32_MAX && of.step >= 1 && of.rows >= 1 && of.rows <= INT32_MAX;
-    const int64_t last = of.count - 1, forms = sound ? (last + of.rows - 1) / of.step + 1 : 0;
+    const int64_t last = of.count - 1, forms = sound ? of.forms() : 0;
     for (const Node& node : graph.nodes) {
         const bool chooses = is(node, "choose");
         if (!chooses && !is(node, "insert_rows")) continue;

@@ -110,6 +110,8 @@ struct Positions {
     int64_t step = 1;   ///< rows of the caches between two forms of what reads them
     int64_t rows = 1;   ///< that a step adds
     bool any() const { return count > 0; }
+    int64_t most_rows() const { return count - 1 + rows; }  ///< that count, at the last one
+    int64_t forms() const { return (most_rows() - 1) / step + 1; }
 };
 
 /// An input or output of the model, as the host sees it: its order of dimensions and its type are the

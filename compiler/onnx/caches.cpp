@@ -171,7 +171,9 @@ ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const St
     return call.concat(batches, 0);
 }
 
-void check_position(Call& call, ValueId numbers, int64_t plus) {
+namespace {
+
+void check_numbers(const Call& call, ValueId numbers, int64_t plus) {
     if (!follows_position(call.graph, numbers))
         Call::refuse(
             "--positions: where its new rows go, or how many rows count, does not follow from the position "
@@ -195,16 +197,24 @@ void check_position(Call& call, ValueId numbers, int64_t plus) {
     }
 }
 
+}  // namespace
+
+void check_position(Call& call, ValueId numbers, int64_t plus) {
+    call.once(fmt::format("position %{} {}", numbers, plus), [&] {  // all layers ask alike
+        check_numbers(call, numbers, plus);
+        return numbers;
+    });
+}
+
 ValueId chosen_form(Call& call, const std::vector<ValueId>& forms) {
     return call.emit("choose", forms, {graph::integer("index", static_cast<int64_t>(forms.size()) - 1)});
 }
 
 Sizes keys_of_forms(const Call& call, int64_t rows) {
     const graph::Positions& positions = call.graph.positions;
-    const int64_t most = positions.count - 1 + positions.rows;
     Sizes keys;
-    for (int64_t all = positions.step; all - positions.step < most; all += positions.step)
-        keys.push_back(std::min(all, rows));
+    for (int64_t form = 1; form <= positions.forms(); ++form)
+        keys.push_back(std::min(form * positions.step, rows));
     return keys;
 }
 
