@@ -8,6 +8,8 @@ cannot be played.
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +18,21 @@ from functools import cache
 from pathlib import Path
 
 import kpusim
+import pytest
 
 PACKAGE = Path(kpusim.__file__).parent
 #: Folders of the package that have tests of their own; "" stands for all the rest.
 PARTS = ("kpu/", "torch/", "pallas/", "sweeps/", "llm/", "calibrate/", "reduce/")
 Step = Callable[[], object]
+
+
+def manual(main: Callable[[list[str]], object], part: str) -> str:
+    """The help of a verb of the package, which has this in it."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert part in said.getvalue()
+    return said.getvalue()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import planted
 import pytest
 from conftest import TWO
-from fixes import Case, check_complete, play
+from fixes import Case, check_complete, manual, play
 from kpusim.calibrate import calibrate, check
 from kpusim.calibrate.command import main
 from kpusim.calibrate.holding import plan_of
@@ -83,15 +84,6 @@ def command(*words: object, code: int = 0) -> str:
     return said.getvalue()
 
 
-def manual() -> str:
-    """Its help."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    assert "--hold-out size|type|class|SHARE" in said.getvalue()
-    return said.getvalue()
-
-
 def folder() -> object:
     """The one that is missing."""
     return Path("none").mkdir()
@@ -125,6 +117,7 @@ def theirs() -> str:
     return "theirs.textproto"
 
 
+MANUAL = functools.partial(manual, main, "--hold-out size|type|class|SHARE")
 CASES = [
     # files of measurements
     Case("calibrate/measured.py", "{}: {}. Fix: give a file of measurements (.csv).",
@@ -201,7 +194,7 @@ CASES = [
          [lambda: plan_of("size", [row("a")], 0), lambda: plan_of("0.25", [row("a")], 0)]),
     # the command, and its files
     Case("calibrate/command.py", "{}. Fix: see `kpusim calibrate --help`.", lambda: command("--wide", code=1),
-         [manual]),
+         [MANUAL]),
     Case("calibrate/command.py", "Fix: leave out --fit and -o.",
          lambda: command("--check", "--fit", "a", code=1),
          [lambda: command("--check", "--max-error", "90%")]),

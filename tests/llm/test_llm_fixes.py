@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import CONFIGS, TINY
-from fixes import Case, check_complete, play
+from fixes import Case, check_complete, manual, play
 from kpusim.llm import Estimate, estimate
 from kpusim.llm.command import main
 from kpusim.llm.experts import Routing
@@ -47,15 +48,6 @@ def command(*words: object, code: int = 0) -> str:
     return said.getvalue()
 
 
-def manual() -> str:
-    """Its help."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    assert "--context N,..." in said.getvalue()
-    return said.getvalue()
-
-
 def full() -> str:
     """A folder that holds something."""
     Path("full").mkdir(exist_ok=True)
@@ -70,6 +62,7 @@ def without_python() -> object:
         return found()
 
 
+MANUAL = functools.partial(manual, main, "--context N,...")
 CASES = [
     Case("llm/experts.py", "Fix: uniform, or skewed:S with S from 0 to 10.", lambda: Routing.of("skewed:11"),
          [lambda: Routing.of("uniform"), lambda: Routing.of("skewed:0"), lambda: Routing.of("skewed:10")]),
@@ -95,7 +88,7 @@ CASES = [
     Case("llm/composing.py", "Fix: give a smaller one.", lambda: found(context=[1 << 30]), [found]),
     Case("llm/composing.py", "Fix: write such as ddr.channels=2.", lambda: command("--set", "ddr", code=1),
          [lambda: command("--set", "ddr.channels=2")]),
-    Case("llm/command.py", "{}. Fix: see `kpusim llm --help`.", lambda: command("--wide", code=1), [manual]),
+    Case("llm/command.py", "{}. Fix: see `kpusim llm --help`.", lambda: command("--wide", code=1), [MANUAL]),
     Case("llm/formats.py", "Fix: give one of {}.", lambda: Formats.of("int3", None),
          [lambda: Formats.of("int8", None), lambda: Formats.of("fp16", None)]),
     Case("llm/formats.py", "Fix: make it int8 or {}.", lambda: Formats.of("bf16", "fp16"),

@@ -434,6 +434,13 @@ def worst_error(kpusim: str, family: str, device: str, precision: str, cache: st
     return worst
 
 
+def tell(what: str, worst: float, bound: float) -> bool:
+    """Prints an error, and whether it is too large."""
+    verdict = "" if worst <= bound else f", more than {bound}"
+    print(f"{what}: {worst:.2g} of the range{verdict}", flush=True)
+    return worst > bound
+
+
 def main() -> None:
     """Prints the worst error of each; exit code 1 when one is too large."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -453,9 +460,7 @@ def main() -> None:
         if FAMILIES[family].experts and precision == "int4":
             continue  # steps of 8 bits choose other experts where two are nearly alike
         worst = worst_error(options.kpusim, family, device, precision, cache, options.steps)
-        bad += worst > BOUNDS[precision]
-        verdict = "" if worst <= BOUNDS[precision] else f", more than {BOUNDS[precision]}"
-        print(f"{family}, {precision} on {device}, {cache}: {worst:.2g} of the range{verdict}", flush=True)
+        bad += tell(f"{family}, {precision} on {device}, {cache}", worst, BOUNDS[precision])
     if bad:
         sys.exit(1)
 

@@ -31,6 +31,7 @@ from urllib.parse import quote
 import numpy as np
 import onnx
 import torch
+from genai_layers import tell
 from hf_models import DECODERS, ONLY_DYNAMO, WORDS, WithCache, decoder
 from numpy.typing import NDArray
 from torch import Tensor
@@ -286,11 +287,8 @@ def main() -> None:
                 print(f"{told}: {error}", flush=True)
                 bad += 1
                 continue
-        bound = BOUNDS[point.precision]
         compared += 1
-        bad += worst > bound
-        verdict = "" if worst <= bound else f", more than {bound}"
-        print(f"{told}: {worst:.2g} of the range{verdict}", flush=True)
+        bad += tell(told, worst, BOUNDS[point.precision])
     if not compared:
         print("nothing was compared")
     if bad or not compared:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 from pathlib import Path
 
 import onnx
 import pytest
 from conftest import failing, network
-from fixes import Case, check_complete, play
+from fixes import Case, check_complete, manual, play
 from kpusim.reduce import reduce
 from kpusim.reduce.command import main
 from kpusim.reduce.network import read_network
@@ -37,15 +38,6 @@ def command(*words: str, code: int = 0) -> str:
     return said.getvalue()
 
 
-def manual() -> str:
-    """Its help."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    assert "COMMAND" in said.getvalue()
-    return said.getvalue()
-
-
 def there() -> str:
     """A file that is there already."""
     Path("there.onnx").touch()
@@ -61,6 +53,7 @@ def empty() -> Path:
 
 
 ELU = ("--", *failing("Elu"))
+MANUAL = functools.partial(manual, main, "COMMAND")
 CASES = [
     Case("reduce/network.py", "{}: {}. Fix: give an ONNX model, or the text of a graph.",
          lambda: read_network(Path("none.onnx")),
@@ -77,7 +70,7 @@ CASES = [
          lambda: reduce(model(), ["./none", "{}"]), [lambda: reduce(model(), failing("Elu"))]),
     Case("reduce/reducing.py", "Fix: give one that does.", lambda: reduce(model(), ["true", "{}"]),
          [lambda: reduce(model(), failing("Elu"))]),
-    Case("reduce/command.py", "{}. Fix: see `kpusim reduce --help`.", lambda: command(code=1), [manual]),
+    Case("reduce/command.py", "{}. Fix: see `kpusim reduce --help`.", lambda: command(code=1), [MANUAL]),
     Case("reduce/command.py", "Fix: write it behind --, with {} for the network.",
          lambda: command("-o", "a.onnx", code=1), [lambda: command("-o", "a.onnx", *ELU)]),
     Case("reduce/command.py", "{}: is there. Fix: `kpusim reduce --force`, or give another name.",

@@ -6,6 +6,7 @@ Here are those of what a sweep states; test_sweep_running_fixes.py has those of 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Any
 
 import kpusim
 import pytest
-from fixes import Case, Step, check_complete, play
+from fixes import Case, Step, check_complete, manual, play
 from kpusim.sweeps.command import main
 from kpusim.sweeps.reading import LARGEST, read_spec
 from kpusim.sweeps.spec import Spec
@@ -106,15 +107,6 @@ def command(*words: object, code: int = 0) -> str:
 def refused(*words: object) -> str:
     """What it says of a mistake."""
     return command(*words, code=1)
-
-
-def manual() -> str:
-    """Its help."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), pytest.raises(SystemExit, match="0"):
-        main(["--help"])
-    assert "--axis NAME=VALUES" in said.getvalue()
-    return said.getvalue()
 
 
 def names(name: str, *words: str) -> str:
@@ -307,6 +299,7 @@ FILES = [
          [lambda: stated("seed: 1")]),
 ]  # fmt: skip
 
+MANUAL = functools.partial(manual, main, "--axis NAME=VALUES")
 SPECS = [
     Case("sweeps/options.py", "Fix: leave it out; run a point with it afterwards.",
          lambda: spec(options={"dot": "net.dot"}), [spec]),
@@ -370,12 +363,12 @@ SPECS = [
     Case("sweeps/spec.py", "objective `{}` stands twice. Fix: give it once.",
          lambda: spec(objectives=[POWER, f"-{POWER}"]),
          [lambda: spec(objectives=[POWER])]),
-    Case("sweeps/command.py", "{}. Fix: see `kpusim sweep --help`.", lambda: refused("--wide"), [manual]),
-    Case("sweeps/command.py", "{}. Fix: see `kpusim sweep --help`.", lambda: refused("show"), [manual]),
+    Case("sweeps/command.py", "{}. Fix: see `kpusim sweep --help`.", lambda: refused("--wide"), [MANUAL]),
+    Case("sweeps/command.py", "{}. Fix: see `kpusim sweep --help`.", lambda: refused("show"), [MANUAL]),
     Case("sweeps/command.py", "Fix: give a SPEC, or --program and --axis; see `kpusim sweep --help`.",
          lambda: refused("--dry-run"),
          [lambda: stated("seed: 2") and command("s.yaml", "--dry-run"),
-          lambda: command("--program", GEMM, "--axis", "l2.banks=4,8", "--dry-run"), manual]),
+          lambda: command("--program", GEMM, "--axis", "l2.banks=4,8", "--dry-run"), MANUAL]),
     Case("sweeps/command.py", "Fix: give -o DIR.", lambda: refused("--program", GEMM),
          [lambda: command("--program", GEMM, "-o", "out")]),
     Case("sweeps/command.py", "Fix: write such as engine.array.rows=8,16,32.",
