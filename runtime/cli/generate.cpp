@@ -149,18 +149,20 @@ class Generation {
                 "{}: --generate needs a program with a parameter `position`. Fix: compile the model with "
                 "--positions N.",
                 steps_.path));
+        std::optional<int64_t> first;
         for (const auto& [name, value] : request_.settings.params) {
-            if (name != "position") continue;
-            if (value >= range->min() && value <= range->max() &&
-                options_.steps <= static_cast<uint64_t>(range->max() - value) + 1)
-                return value;
-            throw UserError(
-                fmt::format("{}: --generate {} from position {} on leaves positions {} to {}: the cache "
-                            "would be full. Fix: take "
-                            "fewer steps, or compile the model with more --positions.",
-                            steps_.path, options_.steps, value, range->min(), range->max()));
+            if (name == "position") first = value;  // the last one counts, as in any run
         }
-        throw UserError("--generate needs the position of the first step. Fix: add --param position=N.");
+        if (!first)
+            throw UserError("--generate needs the position of the first step. Fix: add --param position=N.");
+        const bool fits = *first >= range->min() && *first <= range->max() &&
+                          options_.steps <= static_cast<uint64_t>(range->max() - *first) + 1;
+        if (fits) return *first;
+        throw UserError(
+            fmt::format("{}: --generate {} from position {} on leaves positions {} to {}: the cache "
+                        "would be full. Fix: take "
+                        "fewer steps, or compile the model with more --positions.",
+                        steps_.path, options_.steps, *first, range->min(), range->max()));
     }
 
     void step(const Program& program, const runtime::SimulationOptions& settings, const std::string& what) {
