@@ -39,6 +39,18 @@ bool scaled_along(const graph::Value& value, size_t dim) {
     return !scalar && value.quant.axis == static_cast<int64_t>(dim);
 }
 
+/// Constants are sliced with their scales; a slice of a computed tensor has those of the whole.
+bool can_be_sliced(const graph::Value& value, size_t dim) {
+    return !scaled_along(value, dim) || (value.constant() && value.quant.kind == proto::Quant::PER_CHANNEL);
+}
+
+/// Rows are walked by a loop; columns of a product are unrolled, each strip with its own part of the weights.
+bool can_have_strips(const Axis& axis, const Node& anchor) {
+    if (axis.whole || axis.least_last > 1) return false;
+    return axis.walk == Walk::loop ||
+           (axis.walk == Walk::unroll && anchor.spec().op_class == OpcodeClass::gemm);
+}
+
 int64_t product_before(const Dims& shape, size_t dim) {
     int64_t product = 1;
     for (size_t d = 0; d < dim; ++d) product *= shape[d];
@@ -49,8 +61,9 @@ Window every(int64_t step) { return {0, step, step, 0}; }
 
 }  // namespace
 
-Steps::Steps(const Graph& graph)
+Steps::Steps(const Graph& graph, int64_t columns)
     : graph_(graph),
+      columns_(columns),
       maker_(graph.values.size(), -1),
       readers_(graph.values.size()),
       output_(graph.values.size(), false) {
@@ -100,9 +113,10 @@ std::optional<Strand> Steps::of_group(size_t step, ValueId value, size_t dim) co
     const int axis = made->windows[dim].axis;
     if (axis < 0) return std::nullopt;
     const Axis& along = op.axes[static_cast<size_t>(axis)];
-    if (along.walk != Walk::loop || along.whole || along.least_last > 1) return std::nullopt;
+    if (!can_have_strips(along, graph_.nodes[op.nodes[op.anchor].node])) return std::nullopt;
     Strand strand;
     strand.extent = along.extent;
+    if (along.walk == Walk::unroll) strand.quantum = columns_;
     std::vector<ValueId> whole;  // some operand reads all of it
     for (const TileOperand& operand : op.operands) {
         std::vector<Follow> follows;
@@ -111,7 +125,7 @@ std::optional<Strand> Steps::of_group(size_t step, ValueId value, size_t dim) co
         }
         const graph::Value& of = graph_.value(operand.value);
         if (follows.size() > 1) return std::nullopt;
-        if (!follows.empty() && scaled_along(of, follows[0].dim)) return std::nullopt;
+        if (!follows.empty() && !can_be_sliced(of, follows[0].dim)) return std::nullopt;
         if (operand.place == Place::output) {
             if (follows.empty() || follows[0].window.slides()) return std::nullopt;
             strand.outputs[operand.value] = follows[0];
@@ -294,8 +308,7 @@ class RowFinder {
             if (!wanted) {  // an even share
                 if (!leaves) return false;
                 const int64_t step = of.outputs.at(id).window.step, n = static_cast<int64_t>(s);
-                wanted = Rows{of.extent * n / chain_.strips * step,
-                              std::min(of.extent * (n + 1) / chain_.strips * step, extent(id))};
+                wanted = Rows{share(of, n) * step, std::min(share(of, n + 1) * step, extent(id))};
             }
             if (leaves) {
                 if (s == 0) wanted->lo = 0;
@@ -306,6 +319,17 @@ class RowFinder {
             rows.push_back(*wanted);
         }
         return true;
+    }
+
+    /// Where an even share begins, as far as shares can be whole quanta.
+    int64_t share(const Strand& of, int64_t n) const {
+        int64_t quantum = 1;
+        for (const Strand& strand : chain_.strands) {
+            if (strand.extent == of.extent) quantum = std::max(quantum, strand.quantum);
+        }
+        const int64_t unit = of.extent >= quantum * chain_.strips ? quantum : 1;
+        const int64_t units = (of.extent + unit - 1) / unit;
+        return std::min(units * n / chain_.strips * unit, of.extent);
     }
 
     const Steps& steps_;

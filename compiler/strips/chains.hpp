@@ -27,6 +27,7 @@ struct Follow {
 /// A step along which the strips run: `extent` indices, and the dimensions that follow them.
 struct Strand {
     int64_t extent = 0;
+    int64_t quantum = 1;                                   ///< strips of a multiple of it fill the array
     std::map<graph::ValueId, std::vector<Follow>> inputs;  ///< what the step reads; nothing: it is read whole
     std::map<graph::ValueId, Follow> outputs;
 };
@@ -53,7 +54,8 @@ struct Chain {
 /// What chains are made of.
 class Steps {
   public:
-    explicit Steps(const graph::Graph& graph);
+    /// `columns`: of an array, which strips of columns should fill.
+    explicit Steps(const graph::Graph& graph, int64_t columns = 1);
 
     const graph::Graph& graph() const { return graph_; }
     const std::vector<Step>& all() const { return steps_; }
@@ -76,6 +78,7 @@ class Steps {
     std::optional<Strand> of_view(const graph::Node& node, graph::ValueId value, size_t dim) const;
 
     const graph::Graph& graph_;
+    int64_t columns_;
     std::vector<bool> internal_;
     std::vector<Step> steps_;
     std::vector<int> maker_;

@@ -123,15 +123,23 @@ class Cutter {
         return slices_[key] = all ? base : slice(base, dim, wanted.lo - first, wanted.count(), source);
     }
 
-    /// A constant that has those alone, as a mask of the queries of a strip.
+    /// A constant that has those alone: a mask of the queries of a strip, weights of its columns with their scales.
     ValueId constant_rows(ValueId of, size_t dim, const Rows& wanted) {
         const graph::Value whole = to_.value(of);
         Dims part = whole.shape;
         part[dim] = wanted.count();
+        BoundQuant quant = whole.quant;
+        if (quant.kind == proto::Quant::PER_CHANNEL && quant.axis == static_cast<int>(dim)) {
+            const auto cut = [&](auto& all) {
+                if (all.size() > 1) all = {all.begin() + wanted.lo, all.begin() + wanted.hi};
+            };
+            cut(quant.scales);
+            cut(quant.zero_points);
+        }
         return to_.add_constant(fmt::format("{}.strip{}", whole.name, strip_), whole.elem, part,
                                 graph::slice(whole.data, graph::element_bytes(whole.elem), whole.shape, dim,
                                              wanted.lo, wanted.hi),
-                                whole.quant);
+                                std::move(quant));
     }
 
     /// What was computed of a value joins the rows that the last strip left; what the next one needs is put aside.

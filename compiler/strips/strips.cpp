@@ -358,10 +358,11 @@ Graph with_early_views(const Graph& graph) {
 /// Looks for the graph whose tensors take the fewest bytes through DDR.
 class Search {
   public:
-    Search(const Graph& graph, const Room& room, const MappingWishes& wishes,
+    Search(const Graph& graph, const Room& room, int64_t columns, const MappingWishes& wishes,
            const std::set<std::string>& left_out)
         : planned_(graph, room),
-          steps_(graph),
+          steps_(graph, columns),
+          columns_(columns),
           room_(room),
           wishes_(wishes),
           left_out_(left_out),
@@ -380,7 +381,7 @@ class Search {
                 Planner(steps_, planned_, wishes_, left_out_, {0, parts}).best();
             if (chains.empty()) return;
             const Graph apart = with_early_views(with_strips(steps_, chains));
-            Search of_parts(apart, room_, wishes_, left_out_);
+            Search of_parts(apart, room_, columns_, wishes_, left_out_);
             of_parts.run();
             if (!of_parts.best || of_parts.least_ + gain(true) > least_) continue;
             least_ = of_parts.least_;
@@ -407,6 +408,7 @@ class Search {
 
     Planned planned_;
     Steps steps_;
+    int64_t columns_;
     const Room& room_;
     const MappingWishes& wishes_;
     const std::set<std::string>& left_out_;
@@ -418,7 +420,7 @@ class Search {
 std::optional<InStrips> in_strips(const Graph& graph, const Target& target, const MappingWishes& wishes,
                                   const std::set<std::string>& left_out, bool heads_apart) {
     const Room room = room_of_tensors(graph, target);
-    Search search(graph, room, wishes, left_out);
+    Search search(graph, room, target.engines[0].array().cols(), wishes, left_out);
     search.run();
     if (heads_apart) search.run_apart();
     check_wishes(search.best ? search.best->graph : graph, wishes);

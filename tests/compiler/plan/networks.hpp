@@ -133,4 +133,28 @@ class Recurrence {
     ElemType elem_;
 };
 
+/// Two products of the same rows, the second multiplied with the first, as in a gated feed-forward.
+inline ValueId gated(Maker& maker, int64_t rows, int64_t columns) {
+    const ValueId x = maker.unary("relu", maker.input({rows, 64}));
+    const ValueId gate = maker.gemm(x, columns);
+    const ValueId up = maker.gemm(x, columns);
+    const ValueId y = maker.binary("mul", gate, up);
+    maker.fuse(2);
+    return y;
+}
+
+/// Heads of attention in f16, their scores, mask and softmax one group, as `fuse` makes it.
+inline ValueId attention(Maker& maker, int64_t heads, int64_t rows, int64_t columns, int64_t width) {
+    const auto product = [&](ValueId a, ValueId b) {
+        return maker.graph().add_node("gemm", {a, b}, attributes({graph::type("accum_type", ElemType::f32)}),
+                                      maker.named("MatMul"));
+    };
+    const ValueId scores = product(maker.input({heads, rows, width}), maker.input({heads, width, columns}));
+    const ValueId masked = maker.binary("add", scores, maker.constant({1, rows, columns}, ElemType::f16));
+    const ValueId shares =
+        maker.graph().add_node("softmax", {masked}, attributes({integer("axis", 2)}), maker.named("Softmax"));
+    maker.fuse(3);
+    return product(shares, maker.input({heads, columns, width}));
+}
+
 }  // namespace kpu::compiler::testing

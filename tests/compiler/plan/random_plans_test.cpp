@@ -45,9 +45,11 @@ struct Kinds {
 class RandomPlan {
   public:
     explicit RandomPlan(uint32_t seed)
-        : kind_(seed % 4 == 3   ? Kind::recurrent
-                : seed % 4 == 1 ? Kind::wide
-                                : Kind::pictures),
+        : kind_(seed % 4 == 3    ? Kind::recurrent
+                : seed % 12 == 0 ? Kind::gated
+                : seed % 16 == 2 ? Kind::attention
+                : seed % 4 == 1  ? Kind::wide
+                                 : Kind::pictures),
           elem_(seed / 4 % 2 == 0 ? ElemType::f16 : ElemType::i8),
           pictures_(elem_, seed),
           steps_(elem_, seed) {
@@ -75,8 +77,9 @@ class RandomPlan {
     }
 
   private:
-    enum class Kind { pictures, recurrent, wide };
+    enum class Kind { pictures, recurrent, wide, gated, attention };
     Maker& maker() { return kind_ == Kind::pictures ? pictures_.maker : steps_.maker; }
+    bool rows_are_long() const { return kind_ == Kind::wide || kind_ == Kind::gated; }
     int64_t pick(int64_t least, int64_t most) { return maker().pick(least, most); }
 
     void make_network() {
@@ -93,6 +96,14 @@ class RandomPlan {
             for (int64_t i = pick(2, 6); i > 0; --i) x = steps_.product(x, w, pick(0, 1) == 0);
             return maker().output(x);
         }
+        if (kind_ == Kind::gated) {
+            maker().output(gated(maker(), pick(40, 130), pick(300, 900)));
+            return;
+        }
+        if (kind_ == Kind::attention) {
+            maker().output(attention(maker(), pick(1, 4), pick(20, 90), pick(20, 120), pick(8, 24)));
+            return;
+        }
         const int64_t side =
             pick(0, 1) == 0 ? 56 : 20;  // large ones go to DRAM, unless they are cut into strips
         const ValueId x = maker().input({1, side + pick(-8, 8), side + pick(-8, 8), pick(3, 12)});
@@ -103,7 +114,7 @@ class RandomPlan {
 
     void make_device() {
         const int64_t engines = int64_t{1} << pick(0, 2);
-        const int64_t l1 = (kind_ == Kind::wide ? int64_t{32768} : int64_t{8192}) << pick(0, 2);
+        const int64_t l1 = (rows_are_long() ? int64_t{32768} : int64_t{8192}) << pick(0, 2);
         const int64_t l2 = engines * l1 + (int64_t{16384} << pick(0, kind_ == Kind::recurrent ? 4 : 2));
         platform_ = platforms::load(pick(0, 1) == 0 ? "tile32" : "swkpu-v1",
                                     {{"ddr.channels", std::to_string(int64_t{1} << pick(1, 3))},
@@ -125,9 +136,9 @@ class RandomPlan {
         return compiler::plan(graph, target, guide);
     }
 
-    /// In strips, every other time.
+    /// In strips, every other time; those of columns always.
     Graph cut(const Target& target) {
-        if (pick(0, 1) == 0) return maker().graph();
+        if (kind_ != Kind::gated && pick(0, 1) == 0) return maker().graph();
         const std::optional<InStrips> strips = in_strips(maker().graph(), target);
         return strips ? strips->graph : maker().graph();
     }

@@ -174,6 +174,24 @@ TEST(Strips, QueriesWithAMaskThatShareKeys) {
     }
 }
 
+/// Each strip has some columns of both, with their weights and the scales of those: no weight is read twice.
+TEST(Strips, ColumnsOfProducts) {
+    for (const ElemType elem : {ElemType::f16, ElemType::i8}) {
+        const uint64_t size = elem == ElemType::f16 ? 2 : 1;
+        for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{128, 1280}, {200, 1000}}) {
+            Maker maker(elem, 5), same(elem, 5);
+            maker.output(gated(maker, rows, columns));
+            same.output(gated(same, rows, columns));
+            const Result cut = run_in_strips(maker), uncut = run(same, "swkpu-v1", small_memories);
+            ASSERT_TRUE(is_cut(cut));
+            const auto result = static_cast<uint64_t>(rows * columns) * size;
+            const auto rest = static_cast<uint64_t>(64 * rows + 2 * 64 * columns) * size + result;
+            EXPECT_GE(uncut.dram_bytes, rest + 2 * result);
+            EXPECT_LE(cut.dram_bytes, rest + rest / 5);
+        }
+    }
+}
+
 TEST(Strips, AreOneOperationOfTheProgram) {
     Maker maker(ElemType::i8, 3);
     six_convolutions(maker);
