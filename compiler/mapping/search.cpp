@@ -95,6 +95,7 @@ class Search {
                 rows_.push_back(a);
             }
         }
+        find_turned();
         choose_sums(0);
         return !best_.empty();
     }
@@ -192,13 +193,21 @@ class Search {
         }
     }
 
-    /// Outer rows are cut as far as they can be before an inner dimension is cut at all.
+    /// Outer rows are cut as far as they can be before an inner dimension is cut at all: those of the result, and where an
+    /// input lies in another order in memory, those of that input.
     void choose_rows() {
         for (const size_t axis : rows_) tiling_.tile[axis] = request_.op.axes[axis].extent;
         choose_split();
+        cut_rows(rows_);
+        for (const std::vector<size_t>& order : turned_) cut_rows(order);
+    }
+    void cut_rows(const std::vector<size_t>& order) {
         int64_t each = 1;  // rows of the product, for one index of the axis
-        for (const size_t axis : rows_) each *= request_.op.axes[axis].extent;
-        for (const size_t axis : rows_) {
+        for (const size_t axis : order) {
+            tiling_.tile[axis] = request_.op.axes[axis].extent;
+            each *= request_.op.axes[axis].extent;
+        }
+        for (const size_t axis : order) {
             const int64_t extent = request_.op.axes[axis].extent;
             each /= extent;
             int64_t smallest = extent;
@@ -209,6 +218,27 @@ class Search {
             }
             tiling_.tile[axis] = smallest;
             each *= smallest;
+        }
+    }
+    /// The axes of rows in the order in which inputs have them in memory, where that is another one. Those along which an input
+    /// is the same, as a mask for many heads, come last: a tile then has many of them.
+    void find_turned() {
+        for (size_t i = 0; i < request_.op.operands.size(); ++i) {
+            const TileOperand& operand = request_.op.operands[i];
+            const graph::Value& of = request_.graph.value(operand.value);
+            if (operand.place != Place::input ||
+                8 * packed_bytes(of.elem, of.elements()) < request_.arena_bytes)
+                continue;
+            std::vector<int64_t> strides(request_.op.axes.size(), 0);
+            for (size_t d = 0; d < operand.windows.size(); ++d) {
+                if (const int axis = operand.windows[d].axis; axis >= 0)
+                    strides[static_cast<size_t>(axis)] = request_.strides[i][d];
+            }
+            std::vector<size_t> order = rows_;
+            std::stable_sort(order.begin(), order.end(),
+                             [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+            if (order != rows_ && std::find(turned_.begin(), turned_.end(), order) == turned_.end())
+                turned_.push_back(std::move(order));
         }
     }
     std::vector<int64_t> row_sizes(size_t axis, int64_t each) const {
@@ -425,8 +455,9 @@ class Search {
     Tiling tiling_;
     TileWork work_;  ///< of its tiles on its engines
     std::vector<size_t> sums_, free_, rows_;
-    std::vector<Tiling> best_;   ///< the fastest first
-    std::vector<Tiling> alone_;  ///< of those on one of several engines
+    std::vector<std::vector<size_t>> turned_;  ///< rows_ in other orders
+    std::vector<Tiling> best_;                 ///< the fastest first
+    std::vector<Tiling> alone_;                ///< of those on one of several engines
     uint64_t least_ = std::numeric_limits<uint64_t>::max();
 };
 
