@@ -27,17 +27,23 @@ bool is_link(const Node& node) {
     return kind == OpcodeClass::elementwise || kind == OpcodeClass::convert;
 }
 
+bool is_softmax(const Node& node) { return node.spec().op_class == OpcodeClass::softmax; }
+
 class Fusion {
   public:
-    explicit Fusion(Graph& graph) : graph_(graph), rewriter_(graph), group_(graph.nodes.size(), 0) {}
+    Fusion(Graph& graph, const Options& options)
+        : graph_(graph), options_(options), rewriter_(graph), group_(graph.nodes.size(), 0) {}
 
     void run() {
         // the last product that a sum waits for takes the sum: its other operands are there by then
         for (size_t id = graph_.nodes.size(); id-- > 0;) {
-            if (is_anchor(graph_.nodes[id])) grow(static_cast<NodeId>(id));
+            if (is_anchor(graph_.nodes[id]) && !is_softmax(graph_.nodes[id])) grow(static_cast<NodeId>(id));
         }
-        for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
-            if (is_link(graph_.nodes[id]) && group_[id] == 0) grow(id);
+        for (const bool softmax : {false, true}) {
+            for (NodeId id = 0; id < graph_.nodes.size(); ++id) {
+                const Node& node = graph_.nodes[id];
+                if ((softmax ? is_softmax(node) : is_link(node)) && group_[id] == 0) grow(id);
+            }
         }
         place();
     }
@@ -50,6 +56,9 @@ class Fusion {
         while (true) {
             const int32_t next = next_link(chain.back());
             if (next < 0) break;
+            if (is_softmax(graph_.nodes[static_cast<size_t>(next)]) &&
+                !fits(chain, static_cast<NodeId>(next)))
+                break;
             operands += graph_.nodes[static_cast<size_t>(next)].inputs.size() - 1;
             if (operands > most_operands) break;
             chain.push_back(static_cast<NodeId>(next));
@@ -67,7 +76,9 @@ class Fusion {
         const std::vector<NodeId>& readers = rewriter_.users(value);
         if (readers.empty() || !rewriter_.read_only_by(value, readers[0])) return -1;
         const Node& next = graph_.nodes[readers[0]];
-        if (group_[readers[0]] != 0 || next.alone || !is_link(next) || next.outputs.size() != 1) return -1;
+        if (group_[readers[0]] != 0 || next.alone || !(is_link(next) || is_softmax(next)) ||
+            next.outputs.size() != 1)
+            return -1;
         const Dims& shape = graph_.value(next.outputs[0]).shape;
         const auto fits = [&](ValueId operand) {
             return graph_.value(operand).constant() || graph_.value(operand).shape == shape;
@@ -75,6 +86,35 @@ class Fusion {
         if (!(graph_.value(value).shape == shape)) return -1;
         return std::all_of(next.inputs.begin(), next.inputs.end(), fits) ? static_cast<int32_t>(readers[0])
                                                                          : -1;
+    }
+
+    /// Whether whole rows of what these nodes compute, and of a softmax behind them, have room in L1: some at a time, and all
+    /// that a product needs for them.
+    bool fits(const std::vector<NodeId>& chain, NodeId softmax) const {
+        constexpr uint64_t few = 16;
+        const Node& anchor = graph_.nodes[chain[0]];
+        const bool product = anchor.spec().op_class == OpcodeClass::gemm;
+        if (!product && !is_link(anchor)) return false;
+        if (product && graph_.value(anchor.inputs[1]).constant()) return false;
+        const Node& last = graph_.nodes[softmax];
+        const graph::Value& y = graph_.value(last.outputs[0]);
+        const size_t along = axis_of(y.shape, last.attrs);
+        if (along + 1u != y.shape.rank) return false;
+        const auto length = static_cast<uint64_t>(y.shape[along]);
+        uint64_t row = 2 * packed_bytes(y.elem, length), whole = 0;
+        if (product) {
+            const graph::Value &a = graph_.value(anchor.inputs[0]), &b = graph_.value(anchor.inputs[1]);
+            const auto sum = static_cast<uint64_t>(a.shape[a.shape.rank - 1u]);
+            row += packed_bytes(a.elem, sum);
+            whole = packed_bytes(b.elem, sum * length);
+        }
+        for (const NodeId id : chain) {
+            const Node& node = graph_.nodes[id];
+            row += packed_bytes(graph_.value(node.outputs[0]).elem, length);
+            for (size_t i = id == chain[0] && product ? 2 : 0; i < node.inputs.size(); ++i)
+                row += packed_bytes(graph_.value(node.inputs[i]).elem, length);
+        }
+        return options_.l1_bytes > 0 && 2 * (whole + 2 * few * row) <= options_.l1_bytes;
     }
 
     /// A group stands where its last node stood: all that it reads is there.
@@ -100,6 +140,7 @@ class Fusion {
     }
 
     Graph& graph_;
+    const Options& options_;
     Rewriter rewriter_;
     std::vector<size_t> group_;  ///< 1 + index into chains_; 0: alone
     std::vector<std::vector<NodeId>> chains_;
@@ -118,8 +159,8 @@ void clear_absorbed(Graph& graph) {
 
 }  // namespace
 
-void fuse(Graph& graph, const Options&) {
-    Fusion(graph).run();
+void fuse(Graph& graph, const Options& options) {
+    Fusion(graph, options).run();
     clear_absorbed(graph);
 }
 

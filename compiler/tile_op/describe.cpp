@@ -486,6 +486,10 @@ class Group {
             }
             tile.inputs.push_back(operand(input, windows, Place::input));
         }
+        if (node.spec().op_class == OpcodeClass::softmax) {
+            const int axis = result_[axis_of(shape_, node.attrs)].axis;
+            op_.axes[static_cast<size_t>(axis)].whole = true;
+        }
         add_outputs(tile, node, std::vector<Windows>(node.outputs.size(), result_));
         op_.nodes.push_back(std::move(tile));
     }

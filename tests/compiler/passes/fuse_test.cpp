@@ -58,6 +58,33 @@ TEST(Fuse, WhatOthersReadEndsAGroup) {
     EXPECT_EQ(second.fused({shown, second.node("exp", {shown})}), "1*matmul 1relu exp");
 }
 
+/// Scores of 6 rows, masked, their softmax, and what is behind it.
+struct Attention : Builder {
+    explicit Attention(uint64_t l1_bytes) : Builder(1) {
+        Options device = options();
+        device.l1_bytes = l1_bytes;
+        const auto operand = [&](const char* name, const std::vector<int64_t>& shape) {
+            return graph.add_input(name, ElemType::f32, graph::dims(shape));
+        };
+        const ValueId scores =
+            node("matmul", {operand("q", {2, 6, 8}), operand("k", {2, 8, 100})}, accumulate());
+        const ValueId masked = node("add", {scores, operand("mask", {2, 6, 100})});
+        const ValueId shares = node("softmax", {masked}, graph::attributes({graph::integer("axis", 2)}));
+        output(graph, node("exp", {shares}));
+        Random inputs_of(1);
+        const auto inputs = random_inputs(graph, inputs_of);
+        const auto before = outputs_of(graph, inputs);
+        fuse(graph, device);
+        EXPECT_EQ(difference(before, outputs_of(graph, inputs)), 0);
+    }
+};
+
+TEST(Fuse, SoftmaxJoinsItsRowsWhereTheyFit) {
+    EXPECT_EQ(groups_of(Attention(1 << 20).graph), "1*matmul 1add 1softmax 1exp");
+    EXPECT_EQ(groups_of(Attention(1 << 14).graph), "1*matmul 1add 2*softmax 2exp");
+    EXPECT_EQ(groups_of(Attention(0).graph), "1*matmul 1add 2*softmax 2exp") << "L1 is not known";
+}
+
 TEST(Fuse, NodesAloneAreTheirOwnAnchor) {
     Net net;
     net.fused({net.transpose(net.x, {1, 0})});
