@@ -55,6 +55,9 @@ def test_bytes(config: Callable[..., Path]) -> None:
     assert prompt.compulsory_bytes == 2 * (weights + 3 * 2 * 2 * heads * size * 16)
     assert 1 <= token.dram_bytes / token.compulsory_bytes < 1.05
     assert 1 <= prompt.dram_bytes / prompt.compulsory_bytes < 1.1
+    bandwidth = 4 * 6.4  # GB/s: 4 bytes at 6,400 MT/s
+    assert token.least_us == pytest.approx(token.compulsory_bytes / bandwidth / 1e3, rel=0.01)
+    assert token.least_us < token.time_us and prompt.least_us < prompt.time_us
 
 
 def test_what_does_not_fit(config: Callable[..., Path]) -> None:

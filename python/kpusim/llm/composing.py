@@ -66,6 +66,9 @@ class Row:
         Moved; and weights once, the cache once, and new positions once.
     resident_bytes : float
         All weights and the cache: what DRAM has to hold.
+    least_us : float
+        `time_us` if nothing but the arrays, at their peak, or DRAM, at its bandwidth with the compulsory bytes,
+        took time: whichever takes longer.
     parts : dict of str to int
         Cycles by part of the model, most first; they sum to `cycles`.
     bounds : dict of str to int
@@ -88,6 +91,7 @@ class Row:
     cache_bytes: int
     resident_bytes: float
     compute_utilization: float
+    least_us: float
     parts: dict[str, int] = field(default_factory=dict)
     bounds: dict[str, int] = field(default_factory=dict)
     bound_cycles: dict[str, int] = field(default_factory=dict)
@@ -260,16 +264,18 @@ def _row(
     cache = sum((one.cache_read_bytes + one.cache_written_bytes) * count for one, count in found)
     parts: dict[str, int] = {}
     bounds: dict[str, int] = {}
-    least: dict[str, int] = {}
+    bound_cycles: dict[str, int] = {}
     for one, count in found:
         for row in one.measured.operations:
             parts[row.part] = parts.get(row.part, 0) + row.cycles * count
             bounds[row.bound] = bounds.get(row.bound, 0) + row.cycles * count
-            least[row.bound] = least.get(row.bound, 0) + row.bound_cycles * count
-    busy = sum(
-        one.measured.stats["utilization.compute"] * one.measured.stats["cycles.total"] * count
-        for one, count in found
+            bound_cycles[row.bound] = bound_cycles.get(row.bound, 0) + row.bound_cycles * count
+    compute, dram = (
+        sum(one.measured.stats[key] * one.measured.stats["cycles.total"] * count for one, count in found)
+        for key in ("utilization.compute", "utilization.dram_bandwidth")
     )
+    moved, compulsory = total("bytes.dram.read") + total("bytes.dram.write"), weights + cache
+    least = max(compute, dram * compulsory / moved)
     return Row(
         phase="token" if step.context is not None else "prompt",
         length=step.tokens if step.context is None else step.context,
@@ -279,15 +285,16 @@ def _row(
         tokens_per_s=tokens / time_us * 1e6,
         energy_uj=energy,
         energy_per_token_uj=energy / tokens,
-        dram_bytes=total("bytes.dram.read") + total("bytes.dram.write"),
-        compulsory_bytes=weights + cache,
+        dram_bytes=moved,
+        compulsory_bytes=compulsory,
         weight_bytes=weights,
         cache_bytes=cache,
         resident_bytes=resident,
-        compute_utilization=busy / cycles,
+        compute_utilization=compute / cycles,
+        least_us=least / cycles * time_us,
         parts=_most_first(parts),
         bounds=_most_first(bounds),
-        bound_cycles=least,
+        bound_cycles=bound_cycles,
     )
 
 

@@ -63,12 +63,13 @@ def _title(found: Estimate) -> str:
 
 
 def _table(rows: list[Row], title: str, unit: str) -> list[str]:
-    head = ("", "batch", title, "tokens/s", "energy/token", "arrays", "DRAM", "compulsory", "ratio")
+    head = ("", "batch", title, "at least", "tokens/s", "energy/token", "arrays", "DRAM", "compulsory", "ratio")
     cells = [head]
     for row in rows:
         ratio = row.dram_bytes / row.compulsory_bytes
         cells.append((
-            f"{unit} {row.length:,}", f"{row.batch:,}", _time(row.time_us), _figures(row.tokens_per_s),
+            f"{unit} {row.length:,}", f"{row.batch:,}", _time(row.time_us), _time(row.least_us),
+            _figures(row.tokens_per_s),
             _energy(row.energy_per_token_uj), f"{row.compute_utilization:.1%}", _bytes(row.dram_bytes),
             _bytes(row.compulsory_bytes), f"{ratio:.2f}",
         ))  # fmt: skip
