@@ -76,7 +76,8 @@ class Divisions {
     }
 
   private:
-    static constexpr double least_gain = 0.03;  ///< of the cycles, to make more plans for it
+    /// Of the cycles, to make more plans, and to take one: effort 2 gains more where an operation has more staging.
+    static constexpr double least_gain = 0.03;
 
     /// From the first gain on, as long as there is one: of many engines even a half may exceed L2. Strips for the most staging
     /// tell little of those for less: the first part gets its own.
@@ -136,7 +137,8 @@ class Divisions {
             if (as_cut && is_slow(uncut(part))) return false;
             Division smaller = of(part);
             const double cycles = cycles_of(smaller);
-            if (cycles >= cycles_) return false;
+            const bool same_engines = part.engines == best_->target.engines.size();
+            if (cycles >= (same_engines ? 1 - least_gain : 1) * cycles_) return false;
             cycles_ = cycles;
             smaller.left_to_tensors = left_;
             best_.emplace(std::move(smaller));
