@@ -64,8 +64,13 @@ class Divisions {
         const double moved = static_cast<double>(out.traffic + read_again(whole));
         cycles_ = cycles_of(*best_);
         left_ = compiler::room_of_tensors(best_->cut.graph, target_).l2;
-        // what DRAM has to do with those bytes is the most that less staging can gain
-        const bool matters = moved >= least_gain * cycles_ * target_.ddr_bytes_per_cycle;
+        dram_ = dram_of(*best_);
+        // what DRAM has to do with those bytes is the most that less staging can gain: in time; in energy, where tensors
+        // would nearly fit
+        const double of_dram = target_.ddr_bytes_per_cycle;
+        const bool nearly = out.bytes <= 4 * 2 * all_.staging_bytes * all_.engines;
+        const bool matters =
+            moved >= least_gain * cycles_ * of_dram || (nearly && moved >= much_of_dram * dram_ * of_dram);
         if (matters) shrink_staging(all_.engines);
         if (out.bytes == 0) return *std::move(best_);
         size_t engines = all_.engines;
@@ -78,6 +83,8 @@ class Divisions {
   private:
     /// Of the cycles, to make more plans, and to take one: effort 2 gains more where an operation has more staging.
     static constexpr double least_gain = 0.03;
+    /// Of DRAM's time, for its energy, where a program takes hardly longer.
+    static constexpr double much_of_dram = 0.2, as_fast = 1.008;
 
     /// From the first gain on, as long as there is one: of many engines even a half may exceed L2. Strips for the most staging
     /// tell little of those for less: the first part gets its own.
@@ -138,8 +145,12 @@ class Divisions {
             Division smaller = of(part);
             const double cycles = cycles_of(smaller);
             const bool same_engines = part.engines == best_->target.engines.size();
-            if (cycles >= (same_engines ? 1 - least_gain : 1) * cycles_) return false;
+            const double dram = dram_of(smaller);
+            const bool faster = cycles < (same_engines ? 1 - least_gain : 1) * cycles_;
+            const bool spares = cycles <= as_fast * cycles_ && dram <= (1 - much_of_dram) * dram_;
+            if (!faster && !spares) return false;
             cycles_ = cycles;
+            dram_ = dram;
             smaller.left_to_tensors = left_;
             best_.emplace(std::move(smaller));
             return true;
@@ -161,7 +172,7 @@ class Divisions {
         if (predicted(plan) > slack * predicted(program_of(*best_).plan)) return true;
         if (trial.target.engines.size() < all_.engines) return false;
         trial.cut.lowered.emplace(compiler::lower(std::move(plan), trial.target));
-        return cycles_of(trial) >= cycles_;
+        return cycles_of(trial) >= as_fast * cycles_;
     }
 
     static const compiler::Lowered& program_of(Division& of) {
@@ -173,6 +184,13 @@ class Divisions {
 
     static double cycles_of(Division& of) {
         return estimate_of(program_of(of), of.target, estimate::Detail::times).cycles;
+    }
+
+    /// Cycles of DRAM alone.
+    static double dram_of(Division& of) {
+        double cycles = 0;
+        for (const compiler::PlannedOp& op : program_of(of).plan.ops) cycles += op.tiling.dram;
+        return cycles;
     }
 
     /// Halves down to eight, then each count: a plan takes about as long as the compilation of it.
@@ -188,7 +206,7 @@ class Divisions {
     const compiler::Guide& guide_;
     const Part all_;
     std::optional<Division> best_;
-    double cycles_ = 0;  ///< of the best
+    double cycles_ = 0, dram_ = 0;  ///< of the best
     uint64_t left_ = 0;
 };
 
