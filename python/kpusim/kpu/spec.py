@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kpusim.errors import KpusimError, UnknownNameError, UserError
+from kpusim.kpu.shipped import usual
 
 Array = npt.NDArray[Any]
 Spec = tuple[str, tuple[int, ...], str]
@@ -131,15 +132,13 @@ class KPUConfig:
 
     def __post_init__(self) -> None:
         """Fill in what was not given."""
-        if None not in (self.memory, self.compute, self.supported_precisions):
-            return
-        from kpusim.kpu.device import parts_of  # which needs this class
-
-        memory, compute, precisions = parts_of(self.name)
-        self.memory = memory if self.memory is None else self.memory
-        self.compute = compute if self.compute is None else self.compute
+        own = usual(self.name)
+        if self.memory is None:
+            self.memory = MemoryConfig(**own.memory)
+        if self.compute is None:
+            self.compute = ComputeConfig(**own.compute)
         if self.supported_precisions is None:
-            self.supported_precisions = precisions
+            self.supported_precisions = [KPUPrecision(word) for word in own.precisions]
 
     def validate(self) -> list[str]:
         """What is wrong with it; empty when nothing is."""

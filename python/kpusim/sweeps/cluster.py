@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kpusim import __version__
+from kpusim._core import version as __version__
 from kpusim.errors import MissingPackageError, UserError
 from kpusim.platform import Platform
 from kpusim.sweeps.evaluate import Evaluator, Outcome, Task
