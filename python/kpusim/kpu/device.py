@@ -10,9 +10,9 @@ from functools import cache
 from typing import cast
 
 from kpusim.errors import UserError
+from kpusim.errors.compiling import CompilationError
 from kpusim.kpu.shipped import BASE, ELEMENTS, SRAM_PORTS, loaded, read, shipped
 from kpusim.kpu.spec import (
-    CompilationError,
     ComputeConfig,
     KPUConfig,
     KPUConfigWarning,

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kpusim.errors import KpusimError, UnknownNameError, UserError
+from kpusim.errors import UnknownNameError, UserError
+from kpusim.errors.compiling import KPUError
 from kpusim.kpu.shipped import usual
 
 Array = npt.NDArray[Any]
@@ -308,26 +309,6 @@ class KPUExecutionResult:
     metrics: KPUPerformanceMetrics = field(default_factory=KPUPerformanceMetrics)
     mode: SimulationMode = SimulationMode.FUNCTIONAL
     trace: list[str] = field(default_factory=list)
-
-
-class KPUError(KpusimError):
-    """Base of the errors of a KPU."""
-
-
-class CompilationError(KPUError, UserError):
-    """A model that cannot be compiled."""
-
-
-class UnsupportedOpError(CompilationError):
-    """A model with operators that cannot be compiled; ``ops`` are their names."""
-
-    def __init__(self, ops: list[str], text: str = "") -> None:
-        self.ops = ops
-        super().__init__(text or f"Unsupported operators: {', '.join(ops)}")
-
-    def __reduce__(self) -> tuple[type[UnsupportedOpError], tuple[list[str], str]]:
-        """Pickle with the names."""
-        return type(self), (self.ops, str(self))
 
 
 class MemoryError(KPUError, builtins.MemoryError):

@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from kpusim._core import version as __version__
 from kpusim.errors import UserError
-from kpusim.sweeps.evaluate import How, Outcome
 from kpusim.sweeps.spec import changes_between
+from kpusim.sweeps.workers.evaluate import How, Outcome
 
 NAME = "journal.jsonl"
 SCHEMA = 1

@@ -1,0 +1,7 @@
+"""Programs on devices: at once by `simulate`, or step by step by a `Simulation`."""
+
+from kpusim.run.view import Mode
+from kpusim.simulation.running import simulate
+from kpusim.simulation.simulation import Simulation
+
+__all__ = ["Mode", "Simulation", "simulate"]
