@@ -39,6 +39,7 @@ from kpusim.run.results import (
 from kpusim.run.timeline import Intervals, Timeline
 from kpusim.run.traffic import Banks, BankStream, Traffic
 from kpusim.simulation.backend import ComputeBackend, Operand
+from kpusim.simulation.options import SimulationOptions
 from kpusim.simulation.running import simulate
 from kpusim.simulation.simulation import Simulation
 from kpusim.simulation.state import CompletedTask, State, TaskStatus, TensorSpec
@@ -75,6 +76,7 @@ __all__ = [
     "Run",
     "Simulation",
     "SimulationError",
+    "SimulationOptions",
     "Stat",
     "State",
     "Stats",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from inspect import signature
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -14,7 +17,88 @@ from kpusim.base.tables import OptionValue, front_ends
 from kpusim.errors import ArgumentError, UserError
 from kpusim.platform import OverrideValue, Platform
 from kpusim.program.program import Program, StrPath, platform_beside
+from kpusim.run.view import Mode, Recorded
 from kpusim.simulation.backend import ComputeBackend
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationOptions:
+    """How a program is simulated; each is also a keyword argument of what simulates.
+
+    Attributes
+    ----------
+    mode : str, optional
+        ``values+timing``, the default; ``timing`` without values, the default of programs that have none;
+        ``functional`` without time, for which no platform is needed.
+    params : mapping, optional
+        Values of the program's parameters.
+    strict : bool
+        Warnings are errors, and a hazard fails the run.
+    retarget : bool
+        Take a program that was compiled for another device, if all of it is legal on this one.
+    hazards : bool
+        Look for races and reads of unwritten bytes, of programs with values.
+    order : "program" or int
+        Functional mode: tasks in the order of the program, or in a random legal order from this seed.
+    seed : int
+        Recorded with the results.
+    max_cycles : int, optional
+        Stop there.
+    events : bool or "accesses"
+        Record the event stream; with ``"accesses"`` every request to a memory too.
+    engine : "fast", "reference" or ComputeBackend
+        Arithmetic: one of ours, with the same bits, or one's own.
+
+    Raises
+    ------
+    UserError
+        For a value that is none, and for options that exclude each other.
+    """
+
+    mode: Mode | None = None
+    params: Mapping[str, int] | None = None
+    strict: bool = False
+    retarget: bool = False
+    hazards: bool = True
+    order: Literal["program"] | int = "program"
+    seed: int = 0
+    max_cycles: int | None = None
+    events: Recorded = False
+    engine: Literal["fast", "reference"] | ComputeBackend = "fast"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no option."""
+        check_options(self.mode or "values+timing", self.order, self.engine, self.events)
+        check_numbers(self.params, self.seed, self.max_cycles)
+        check_flags(strict=self.strict, retarget=self.retarget, hazards=self.hazards)
+
+
+Keyword = Any  #: of an option, a parameter of the platform, or an option of the front end
+NAMES = frozenset(field.name for field in fields(SimulationOptions))
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_keywords(function: Function) -> Function:
+    """Show the options among the keyword arguments, where help and notebooks look for them."""
+    shown = signature(function)
+    *before, more = shown.parameters.values()
+    own = [
+        item for item in signature(SimulationOptions).parameters.values() if item.name not in shown.parameters
+    ]
+    function.__signature__ = shown.replace(parameters=[*before, *own, more])  # type: ignore[attr-defined]
+    return function
+
+
+def options_of(
+    given: SimulationOptions | None, keywords: Mapping[str, Keyword]
+) -> tuple[SimulationOptions, dict[str, OverrideValue], dict[str, OptionValue]]:
+    """Options with the keywords that change them; parameters of the platform; options of the front end."""
+    if given is not None and not isinstance(given, SimulationOptions):
+        raise ArgumentError(f"options={given!r} are none. Fix: give a kpusim.SimulationOptions.")
+    own = {name: value for name, value in keywords.items() if name in NAMES}
+    options = SimulationOptions(**own) if given is None else replace(given, **own)
+    overrides, more = split_keywords({name: keywords[name] for name in keywords if name not in NAMES})
+    return options, overrides, more
 
 
 def split_keywords(

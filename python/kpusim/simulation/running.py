@@ -8,41 +8,31 @@ from typing import Literal
 import numpy.typing as npt
 
 from kpusim.base.progress import Progress
-from kpusim.base.tables import OptionValue
-from kpusim.platform import OverrideValue, Platform
+from kpusim.platform import Platform
 from kpusim.program.program import Program, StrPath
 from kpusim.run.run import Run
-from kpusim.run.view import Mode
-from kpusim.simulation.backend import ComputeBackend
+from kpusim.simulation.options import Keyword, SimulationOptions, with_keywords
 from kpusim.simulation.simulation import Simulation
 
 
+@with_keywords
 def simulate(
     program: Program | StrPath | bytes,
     platform: Platform | StrPath | None = None,
     inputs: Mapping[str, npt.ArrayLike] | None = None,
     *,
-    mode: Mode | None = None,
     fill: Literal["zeros"] | int | None = None,
-    params: Mapping[str, int] | None = None,
-    strict: bool = False,
-    retarget: bool = False,
-    hazards: bool = True,
-    order: Literal["program"] | int = "program",
-    seed: int = 0,
-    max_cycles: int | None = None,
-    events: bool | Literal["accesses"] = False,
-    engine: Literal["fast", "reference"] | ComputeBackend = "fast",
     progress: Progress | bool = False,
     timeout: float | None = None,
-    **more: OverrideValue | OptionValue,
+    options: SimulationOptions | None = None,
+    **keywords: Keyword,
 ) -> Run:
     """Run a program on a platform: values, cycles, causes and energy from one execution.
 
     Parameters
     ----------
-    program, platform, mode, ..., **more
-        As of :class:`Simulation`.
+    program, platform, options, **keywords
+        As of :class:`Simulation`; options by name are those of :class:`kpusim.SimulationOptions`.
     inputs, fill, progress, timeout
         As of :meth:`Simulation.run`.
 
@@ -66,19 +56,4 @@ def simulate(
     ...                       **{"engine.array.rows": 32})  # doctest: +SKIP
     >>> run.stats["cycles.total"]  # doctest: +SKIP
     """
-    simulation = Simulation(
-        program,
-        platform,
-        mode=mode,
-        params=params,
-        strict=strict,
-        retarget=retarget,
-        hazards=hazards,
-        order=order,
-        seed=seed,
-        max_cycles=max_cycles,
-        events=events,
-        engine=engine,
-        **more,
-    )
-    return simulation._run(inputs, fill, progress, timeout)
+    return Simulation(program, platform, options, **keywords)._run(inputs, fill, progress, timeout)

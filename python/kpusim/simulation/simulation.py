@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -14,23 +15,22 @@ from kpusim import _core
 from kpusim.base.arguments import plain_text
 from kpusim.base.arrays import Array, host_array
 from kpusim.base.progress import Progress, progress_of, timeout_seconds
-from kpusim.base.tables import OptionValue
 from kpusim.errors import ArgumentError, Diagnostic, HazardWarning, SimulationError, UserError
-from kpusim.platform import OverrideValue, Platform
+from kpusim.platform import Platform
 from kpusim.program.program import Program, StrPath
 from kpusim.run.results import Stats
 from kpusim.run.run import Run
 from kpusim.run.view import Mode, Recorded
-from kpusim.simulation.backend import Adapter, ComputeBackend
+from kpusim.simulation.backend import Adapter
 from kpusim.simulation.options import (
-    check_flags,
-    check_numbers,
-    check_options,
+    Keyword,
+    SimulationOptions,
     input_digest,
     is_count,
+    options_of,
     ordered_loop_values,
     program_and_platform,
-    split_keywords,
+    with_keywords,
 )
 from kpusim.simulation.state import CompletedTask, State, TaskStatus, TensorSpec
 
@@ -46,30 +46,11 @@ class Simulation:
         Of any front end: see :meth:`Program.of`.
     platform : Platform, str, path or None
         Name or file of a platform; None: the device that the program names or was made for.
-    mode : str, optional
-        ``values+timing``, the default; ``timing`` without values, the default of programs that have none;
-        ``functional`` without time, for which no platform is needed.
-    params : mapping, optional
-        Values of the program's parameters.
-    strict : bool
-        Warnings are errors, and a hazard fails the run.
-    retarget : bool
-        Take a program that was compiled for another device, if all of it is legal on this one.
-    hazards : bool
-        Look for races and reads of unwritten bytes, of programs with values.
-    order : "program" or int
-        Functional mode: tasks in the order of the program, or in a random legal order from this seed.
-    seed : int
-        Recorded with the results.
-    max_cycles : int, optional
-        Stop there.
-    events : bool or "accesses"
-        Record the event stream; with ``"accesses"`` every request to a memory too.
-    engine : "fast", "reference" or ComputeBackend
-        Arithmetic: one of ours, with the same bits, or one's own.
-    **more
-        Parameters of the platform: ``**{"clock.core_mhz": 800}``; options of the program's front end
-        (:func:`kpusim.front_ends`).
+    options : SimulationOptions, optional
+        How it is simulated.
+    **keywords
+        Options by name, which count before those of `options`; parameters of the platform:
+        ``**{"clock.core_mhz": 800}``; options of the program's front end (:func:`kpusim.front_ends`).
 
     Raises
     ------
@@ -77,74 +58,55 @@ class Simulation:
         With every finding, when the program does not fit the device.
     """
 
+    @with_keywords
     def __init__(
         self,
         program: Program | StrPath | bytes,
         platform: Platform | StrPath | None = None,
-        *,
-        mode: Mode | None = None,
-        params: Mapping[str, int] | None = None,
-        strict: bool = False,
-        retarget: bool = False,
-        hazards: bool = True,
-        order: Literal["program"] | int = "program",
-        seed: int = 0,
-        max_cycles: int | None = None,
-        events: bool | Literal["accesses"] = False,
-        engine: Literal["fast", "reference"] | ComputeBackend = "fast",
-        **more: OverrideValue | OptionValue,
+        options: SimulationOptions | None = None,
+        **keywords: Keyword,
     ) -> None:
-        overrides, options = split_keywords(more)
-        check_options(mode or "values+timing", order, engine, events)
-        check_numbers(params, seed, max_cycles)
-        check_flags(strict=strict, retarget=retarget, hazards=hazards)
-        self.program, self.platform = program_and_platform(program, platform, overrides, options)
-        if not self.program.has_values:
-            if self.program._core.no_values and mode != "timing":
-                raise UserError(self.program._core.no_values)
-            if mode not in (None, "timing"):
-                raise UserError(f"{self.program.origin} has no data to compute with. Fix: leave out mode.")
-            mode, hazards = "timing", False  # nothing writes its operands
-        mode = mode or "values+timing"
-        self.mode: Mode = mode
-        self._records_events = bool(events)
-        self._strict = strict
-        self._params = list((params or {}).items())
+        chosen, overrides, more = options_of(options, keywords)
+        self.program, self.platform = program_and_platform(program, platform, overrides, more)
+        chosen = self._for_values(chosen)
+        self.mode: Mode = chosen.mode or "values+timing"
+        self._records_events = bool(chosen.events)
+        self._strict = chosen.strict
+        self._params = list((chosen.params or {}).items())
         self._core = _core.Simulation(
             self.program._core,
             None if self.platform is None else self.platform._core,
-            mode=mode,
+            mode=self.mode,
             params=self._params,
-            strict=strict,
-            retarget=retarget,
-            hazards=hazards,
-            random_order=None if order == "program" else order,
-            seed=seed,
-            max_cycles=max_cycles,
-            events=bool(events),
-            accesses=events == "accesses",
-            reference=engine == "reference",
-            backend=None if isinstance(engine, str) else Adapter(engine),
+            strict=chosen.strict,
+            retarget=chosen.retarget,
+            hazards=chosen.hazards,
+            random_order=None if chosen.order == "program" else chosen.order,
+            seed=chosen.seed,
+            max_cycles=chosen.max_cycles,
+            events=self._records_events,
+            accesses=chosen.events == "accesses",
+            reference=chosen.engine == "reference",
+            backend=None if isinstance(chosen.engine, str) else Adapter(chosen.engine),
         )
         own_program, own_platform = self.program, self.platform  # not self: no cycle of references
         self._again: Callable[[Recorded], Simulation] = lambda record: Simulation(
-            own_program,
-            own_platform,
-            mode=mode,
-            params=params,
-            strict=strict,
-            retarget=retarget,
-            hazards=hazards,
-            order=order,
-            seed=seed,
-            max_cycles=max_cycles,
-            events=record,
-            engine=engine,
+            own_program, own_platform, replace(chosen, events=record)
         )
         self._generation = 0  #: changes whenever the state does
         self._written = False  #: memory was written to since it was at cycle 0
         self._inputs: dict[str, Array] = {}
         self._fill: Literal["zeros"] | int | None = None
+
+    def _for_values(self, options: SimulationOptions) -> SimulationOptions:
+        """The options for a program that may have no data to compute with."""
+        if self.program.has_values:
+            return options
+        if self.program._core.no_values and options.mode != "timing":
+            raise UserError(self.program._core.no_values)
+        if options.mode not in (None, "timing"):
+            raise UserError(f"{self.program.origin} has no data to compute with. Fix: leave out mode.")
+        return replace(options, mode="timing", hazards=False)  # nothing writes its operands
 
     # Inputs
 
