@@ -82,9 +82,7 @@ def with_keywords(function: Function) -> Function:
     """Show the options among the keyword arguments, where help and notebooks look for them."""
     shown = signature(function)
     *before, more = shown.parameters.values()
-    own = [
-        item for item in signature(SimulationOptions).parameters.values() if item.name not in shown.parameters
-    ]
+    own = signature(SimulationOptions).parameters.values()
     function.__signature__ = shown.replace(parameters=[*before, *own, more])  # type: ignore[attr-defined]
     return function
 
