@@ -15,9 +15,9 @@ class Few : public boost::container::small_vector<T, N> {
     using Base::Base;
     Few() = default;
     Few(const Few&) = default;
-    Few(Few&& other) : Base(static_cast<const Base&>(other)) {}
+    Few(Few&& other) : Base(static_cast<const Base&>(other)) {}  // NOLINT: a copy, which may allocate
     Few& operator=(const Few&) = default;
-    Few& operator=(Few&& other) {
+    Few& operator=(Few&& other) {  // NOLINT: the same
         Base::operator=(static_cast<const Base&>(other));
         return *this;
     }

@@ -6,8 +6,8 @@
 #                               build/fuzz/crashes (exit 1)
 #                               FUZZ_SEED=1 walks the same way each time, as ./test.sh does: what it says of a change must
 #                               not depend on luck
-#   scripts/fuzz.sh --keep      adds found inputs of up to 900 bytes to tests/fuzz/corpus and drops what adds no coverage:
-#                               run it, look, commit
+#   scripts/fuzz.sh --keep      adds found inputs of up to 900 bytes to the archives of tests/fuzz/corpus and drops what adds
+#                               no coverage: run it, look (scripts/fuzz_corpus.sh unpack), commit
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 install_packages "${command_packages[@]}" clang libclang-rt-14-dev llvm
 build fuzz
@@ -21,19 +21,20 @@ fuzz() { # TARGET SECONDS
     [ "$seconds" -gt 0 ] || options+=(-runs=0)
     [ -f "tests/fuzz/$kind.dict" ] && options+=(-dict="$root/tests/fuzz/$kind.dict")
     mkdir -p "build/fuzz/corpus/$kind" "build/fuzz/crashes"
+    scripts/fuzz_corpus.sh unpack "$kind" "build/fuzz/kept/$kind"
     "build/fuzz/bin/fuzz_$kind" "${limits[@]}" "${options[@]}" -max_total_time="$seconds" \
-        -artifact_prefix="$root/build/fuzz/crashes/$kind-" "build/fuzz/corpus/$kind" "tests/fuzz/corpus/$kind" \
+        -artifact_prefix="$root/build/fuzz/crashes/$kind-" "build/fuzz/corpus/$kind" "build/fuzz/kept/$kind" \
         >"build/fuzz/$kind.log" 2>&1
 }
 
 if [ "${1:-}" = --keep ]; then
     for kind in nem kpu sched kern onnx graph; do
-        rm -rf build/fuzz/kept build/fuzz/small
-        mkdir -p build/fuzz/kept build/fuzz/small "build/fuzz/corpus/$kind"
+        rm -rf build/fuzz/merged build/fuzz/small
+        mkdir -p build/fuzz/merged build/fuzz/small "build/fuzz/corpus/$kind"
+        scripts/fuzz_corpus.sh unpack "$kind" "build/fuzz/kept/$kind"
         find "build/fuzz/corpus/$kind" -type f -size -900c -exec cp {} build/fuzz/small \;
-        "build/fuzz/bin/fuzz_$kind" -set_cover_merge=1 -max_len=65536 build/fuzz/kept "tests/fuzz/corpus/$kind" build/fuzz/small
-        rm -f "tests/fuzz/corpus/$kind"/*
-        cp build/fuzz/kept/* "tests/fuzz/corpus/$kind"
+        "build/fuzz/bin/fuzz_$kind" -set_cover_merge=1 -max_len=65536 build/fuzz/merged "build/fuzz/kept/$kind" build/fuzz/small
+        scripts/fuzz_corpus.sh pack "$kind" build/fuzz/merged
     done
     exit
 fi

@@ -37,7 +37,8 @@ done
 
 # Only compile commands and the generated headers are needed, no build.
 /usr/bin/cmake --preset tidy >/dev/null
-protoc --cpp_out=build/tidy isa/kpu_program.proto platforms/platform.proto compiler/tile_schedule/tile_schedule.proto
+mapfile -t schemas < <(all "*.proto")
+protoc --cpp_out=build/tidy "${schemas[@]}"
 say "clang-tidy on ${#sources[@]} sources"
 failed=0
 run-clang-tidy -quiet -p build/tidy -j "$(nproc)" "${sources[@]/#/^$root/}" >build/tidy/findings.txt 2>build/tidy/progress.txt ||

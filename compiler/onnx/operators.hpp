@@ -13,7 +13,7 @@ struct Operator {
     void (*import)(Call& call);
     int64_t since = 1;    ///< the opset that brought it
     int64_t until = 999;  ///< the last opset that has it
-    std::string_view domain = "";
+    std::string_view domain = {};
     bool empty = false;  ///< its operands may have no elements
 };
 

@@ -22,38 +22,40 @@ class Compilation {
     Compilation(const compiler::LoadRequest& request, std::string origin, Diagnostics& notes,
                 graph::TextHead head)
         : request_(request),
+          options_(compile_options(request.options)),
           origin_(std::move(origin)),
           notes_(notes),
           target_(*request.platform),
           head_(std::move(head)) {}
 
     Compiled run(const Import& import) {
-        const std::shared_ptr<const Typed> network = typed(import, request_, origin_, target_, notes_, head_);
+        const std::shared_ptr<const Typed> network =
+            typed(import, options_, request_.kept, origin_, target_, notes_, head_);
         graph::Graph graph = network->graph;
         const bool has_weights = network->absent.empty();
-        const int effort = request_.options.text("effort")[0] - '0';
-        const compiler::Guide guide = for_effort(guide_of_user(), target_, effort);
+        const compiler::Guide guide = for_effort(guide_of_user(), target_, options_.effort);
         guide.wishes.mark_alone(graph);
         const auto backend = values::make_fast_backend();
-        passes::Options options = pass_options(*backend, request_, target_, network->precision);
+        passes::Options options = pass_options(*backend, options_, target_, network->precision);
         add_device(options);
         options.passed = head_.passed;
-        passes::run_passes(graph, options, passes::Stage::schedule, after_pass(request_, head_));
+        passes::run_passes(graph, options, passes::Stage::schedule, after_pass(options_, head_));
         Division division = best_division(graph, target_, guide);
-        Compiled result{lower_with_effort(division.cut.graph, division.target, division.guide, effort,
-                                          request_.simulate, std::move(division.cut.lowered)),
-                        network->precision, network->absent};
+        Compiled result{
+            lower_with_effort(division.cut.graph, division.target, division.guide, options_.effort,
+                              request_.simulate, std::move(division.cut.lowered)),
+            network->precision, network->absent};
         tell(division, result.lowered.plan);
         if (has_weights)
             request_.values ? compiler::add_weights(result.lowered)
                             : compiler::promise_weights(result.lowered);
-        if (effort == 3 && result.lowered.emitted.needs_values)
+        if (options_.effort == 3 && result.lowered.emitted.needs_values)
             notes_.info({origin_, 0, 0},
                         "what some operations take depends on values, so no mapping was "
                         "simulated: --effort 3 chose as 2 does.");
         result.lowered.emitted.module.program.set_precision(
-            quantize::find_block_format(request_.options.text("precision")) != nullptr
-                ? request_.options.text("precision")
+            quantize::find_block_format(options_.precision) != nullptr
+                ? options_.precision
                 : std::string(precision::precision_name(result.precision)));
         if (platforms::is_shipped(target_.platform.name()))  // as a path: swkpu-v1 is no identifier of NEM
             result.lowered.emitted.module.program.mutable_device()->set_path(target_.platform.name());
@@ -94,38 +96,26 @@ class Compilation {
     }
 
     void write_artefacts(const Compiled& result, const Typed& network, const Division& division) const {
-        if (network.measured) report_accuracy(*network.measured, request_, result.lowered, result.precision);
+        if (network.measured && !options_.report_accuracy.empty())
+            report_accuracy(*network.measured, options_.report_accuracy, result.lowered, result.precision);
         explain(result, division.target);
-        if (const std::string& path = request_.options.text("write-mapping"); !path.empty())
-            write_mapping(result.lowered, division, path);
-        if (const std::string& path = request_.options.text("memory-map"); !path.empty())
-            write_memory_map(result, target_, path);
-        if (const std::string& path = request_.options.text("dot"); !path.empty())
-            write_file(path, graph::to_dot(*result.lowered.plan.graph));
+        if (!options_.write_mapping.empty()) write_mapping(result.lowered, division, options_.write_mapping);
+        if (!options_.memory_map.empty()) write_memory_map(result, target_, options_.memory_map);
+        if (!options_.dot.empty()) write_file(options_.dot, graph::to_dot(*result.lowered.plan.graph));
     }
 
     // ---- choices
 
     compiler::Guide guide_of_user() const {
         compiler::Guide guide;
-        if (const std::string& path = request_.options.text("mapping"); !path.empty())
-            guide.wishes = read_mapping(path);
-        if (request_.options.given("inferences")) guide.inferences = inferences_of_user();
-        guide.explain = request_.options.text("explain-mapping");
+        if (!options_.mapping.empty()) guide.wishes = read_mapping(options_.mapping);
+        if (options_.inferences) guide.inferences = *options_.inferences;
+        guide.explain = options_.explain_mapping;
         return guide;
     }
 
-    uint64_t inferences_of_user() const {
-        const int64_t inferences = request_.options.integer("inferences");
-        if (inferences < 1 || inferences > static_cast<int64_t>(max_inferences))
-            throw UserError(
-                fmt::format("--inferences {}: a program makes 1 to {} inferences. Fix: use one of these.",
-                            inferences, max_inferences));
-        return static_cast<uint64_t>(inferences);
-    }
-
     void explain(const Compiled& result, const compiler::Target& target) const {
-        const std::string& wanted = request_.options.text("explain-mapping");
+        const std::string& wanted = options_.explain_mapping;
         if (wanted.empty()) return;
         std::string text = mapping_text(result, wanted == "all" ? std::string_view() : wanted);
         if (wanted == "all") text += division_text(result.lowered.plan, target) + "\n";
@@ -133,6 +123,7 @@ class Compilation {
     }
 
     const compiler::LoadRequest& request_;
+    CompileOptions options_;
     std::string origin_;
     Diagnostics& notes_;
     compiler::Target target_;

@@ -6,16 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "base/option.hpp"
 #include "compiler/emit/emit.hpp"
 #include "compiler/estimate/schedule.hpp"
 #include "compiler/front_end.hpp"
 #include "compiler/graph/text.hpp"
+#include "compiler/pipeline/options.hpp"
 
 namespace kpu::pipeline {
-
-/// Options that every front end of networks has.
-std::vector<OptionRow> option_rows();
 
 struct Compiled {
     compiler::Lowered lowered;

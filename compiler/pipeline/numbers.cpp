@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -17,27 +16,6 @@
 
 namespace kpu::pipeline {
 namespace {
-
-double number(std::string_view text, std::string_view option) {
-    double value = 0;
-    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (failed != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-        throw UserError(fmt::format("--{}: `{}` is no number. Fix: write one such as 0.5.", option, text));
-    return value;
-}
-
-std::vector<double> numbers(std::string_view text, std::string_view option) {
-    std::vector<double> result;
-    while (!text.empty()) {
-        const size_t comma = std::min(text.find(','), text.size());
-        result.push_back(number(text.substr(0, comma), option));
-        text.remove_prefix(std::min(text.size(), comma + 1));
-    }
-    if (result.size() > 3 || result.size() == 2)
-        throw UserError(
-            fmt::format("--{}: {} numbers. Fix: give one, or three: R,G,B.", option, result.size()));
-    return result;
-}
 
 /// Without the first ones.
 class LaterSamples : public quantize::Samples {
@@ -63,12 +41,12 @@ void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options
                   const passes::AfterPass& after) {
     const bool quantized = quantize::is_quantized(graph);
     check_options(graph, quantized, precision);
-    precision::keep(graph, request_.options.text("keep"));
+    precision::keep(graph, options_.keep);
     const ElemType rest = is_float8(precision) ? float_beside(target_, origin_) : precision;
     precision::spread(graph, rest, supports_of(target_));
     if (!quantized && rest != ElemType::f32) passes::keep_norms_wide(graph, rest, supports_of(target_));
     passes::check_kept(graph, rest, supports_of(target_));
-    if (const auto* format = quantize::find_block_format(request_.options.text("precision"))) {
+    if (const auto* format = quantize::find_block_format(options_.precision)) {
         if (quantized) {
             throw UserError(
                 fmt::format("{}: the model is quantized already, which --precision {} does not take. Fix: "
@@ -94,7 +72,7 @@ void Numbers::check_options(const graph::Graph& graph, bool quantized_already, E
                         "--precision of floats.",
                         origin_, precision::precision_name(precision)));
     }
-    const bool measures = asked("accuracy") || asked("report-accuracy");
+    const bool measures = options_.measures();
     const bool calibrates = is_integer(precision) || is_float8(precision);
     if (is_float8(precision) && quantized_already) {
         throw UserError(
@@ -109,29 +87,27 @@ void Numbers::check_options(const graph::Graph& graph, bool quantized_already, E
                         "--accuracy and --report-accuracy out.",
                         origin_));
     }
-    if (measures && !asked("calibrate")) {
+    if (measures && options_.calibrate.empty()) {
         throw UserError(
             fmt::format("{}: errors are measured on samples of the inputs. Fix: give --calibrate FOLDER "
                         "(.npy, .png or .jpg files).",
                         origin_));
     }
-    if (asked("calibrate") && quantized_already)
+    if (!options_.calibrate.empty() && quantized_already)
         notes_.warning({origin_, 0, 0}, "the model is quantized already; --calibrate is not used.");
-    if (asked("calibrate") && !quantized_already && !calibrates && !measures)
+    if (!options_.calibrate.empty() && !quantized_already && !calibrates && !measures)
         notes_.warning(
             {origin_, 0, 0},
             "--calibrate is for --precision int8, int4 and fp8, --accuracy and --report-accuracy; it "
             "is not used.");
     if (!calibrates || quantized_already) {
-        for (const char* const option : {"calibration-method", "percentile"}) {
-            if (asked(option))
-                notes_.warning(
-                    {origin_, 0, 0},
-                    fmt::format("--{} is for what --precision int8, int4 and fp8 quantize; it is not used.",
-                                option));
-        }
+        for (const std::string& option : options_.of_ranges)
+            notes_.warning(
+                {origin_, 0, 0},
+                fmt::format("--{} is for what --precision int8, int4 and fp8 quantize; it is not used.",
+                            option));
     }
-    if (!asked("calibrate") && !quantized_already && calibrates) {
+    if (options_.calibrate.empty() && !quantized_already && calibrates) {
         throw UserError(fmt::format(
             "{}: {} needs samples of the inputs, for the ranges of values. Fix: give --calibrate FOLDER "
             "(.npy, .png or .jpg files), or --calibrate random:1 where accuracy does not matter.",
@@ -141,9 +117,9 @@ void Numbers::check_options(const graph::Graph& graph, bool quantized_already, E
 
 std::unique_ptr<quantize::Samples> Numbers::open_samples(const graph::Graph& graph) const {
     quantize::SampleOptions options;
-    options.mean = numbers(request_.options.text("image-mean"), "image-mean");
-    options.deviation = numbers(request_.options.text("image-std"), "image-std");
-    return quantize::open_samples(graph, request_.options.text("calibrate"), options);
+    options.mean = options_.image_mean;
+    options.deviation = options_.image_deviation;
+    return quantize::open_samples(graph, options_.calibrate, options);
 }
 
 void Numbers::warn_of_random(const quantize::Samples& samples) const {
@@ -154,30 +130,7 @@ void Numbers::warn_of_random(const quantize::Samples& samples) const {
         "inputs.");
 }
 
-quantize::RangeOptions Numbers::range_options() const {
-    using Method = quantize::RangeMethod;
-    quantize::RangeOptions options;
-    const std::string &method = request_.options.text("calibration-method"),
-                      &percentile = request_.options.text("percentile");
-    options.method = method == "mse"                                 ? Method::mse
-                     : method == "entropy"                           ? Method::entropy
-                     : method == "percentile" || !percentile.empty() ? Method::percentile
-                                                                     : Method::minmax;
-    if (percentile.empty()) return options;
-    if (!method.empty() && method != "percentile")
-        throw UserError(fmt::format(
-            "--percentile is not for --calibration-method {}. Fix: leave one of them out.", method));
-    options.percentile = number(percentile, "percentile");
-    if (!(options.percentile > 50 && options.percentile <= 100))
-        throw UserError("--percentile: not above 50 and at most 100. Fix: give such as 99.99.");
-    return options;
-}
-
 int64_t Numbers::group_size() const {
-    const double size = number(request_.options.text("group-size"), "group-size");
-    if (!(size >= 1 && size <= 65536 && size == std::floor(size)))
-        throw UserError(
-            fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
     if (!quantize::takes_groups(supports_of(target_), "gemm.group")) {
         throw UserError(
             fmt::format("{}: `{}` has no products of int4 weights with scales of groups (gemm.group of i8, "
@@ -186,7 +139,7 @@ int64_t Numbers::group_size() const {
                         "--precision int8.",
                         origin_, target_.platform.name()));
     }
-    return static_cast<int64_t>(size);
+    return options_.group_size;
 }
 
 quantize::QuantizeOptions Numbers::quantize_options(ElemType precision) const {
@@ -195,9 +148,9 @@ quantize::QuantizeOptions Numbers::quantize_options(ElemType precision) const {
                         target_.takes("softmax", {ElemType::f16}, {ElemType::f16});
     options.real = is_float(precision) ? precision : halves ? ElemType::f16 : ElemType::f32;
     options.supports = supports_of(target_);
-    options.ranges = range_options();
+    options.ranges = options_.ranges;
     if (precision == ElemType::i4) options.group_size = group_size();
-    options.boundary_on_device = request_.options.text("boundary") == "device";
+    options.boundary_on_device = options_.boundary_on_device;
     return options;
 }
 
@@ -256,7 +209,7 @@ void Numbers::make_blocks(graph::Graph& graph, const quantize::BlockFormat& form
         quantize::make_block_products(made, format, with.supports);
         return made;
     };
-    if (asked("accuracy") || asked("report-accuracy")) {
+    if (options_.measures()) {
         const graph::Graph exact = graph;
         const auto samples = open_samples(exact);
         precision::Question question;
@@ -289,7 +242,7 @@ void Numbers::make_float8(graph::Graph& graph, ElemType precision, const passes:
     };
     const graph::Graph plain = in_floats(exact, with_device);
     const quantize::NamedRanges ranges =
-        quantize::by_name(plain, quantize::checked_ranges(plain, *samples, range_options()));
+        quantize::by_name(plain, quantize::checked_ranges(plain, *samples, options_.ranges));
     const auto in_float8 = [&](const graph::Graph& marked, const passes::Options& with) {
         graph::Graph made = in_floats(marked, with);
         quantize::make_float8_products(made, ranges, precision, with.supports);
@@ -357,7 +310,7 @@ void Numbers::convert(graph::Graph& graph, ElemType precision, const passes::Opt
     if (bit_width(precision) < 32) warn_of_large_weights(graph, precision);
     passes::Options with_device = options;
     with_device.supports = supports_of(target_);
-    if (asked("accuracy") || asked("report-accuracy")) {
+    if (options_.measures()) {
         const graph::Graph exact = graph;
         const auto samples = open_samples(exact);
         precision::Question question;
@@ -380,30 +333,26 @@ void Numbers::convert(graph::Graph& graph, ElemType precision, const passes::Opt
 // ---- mixes
 
 void Numbers::choose(graph::Graph& graph, precision::Question question, const quantize::Samples& samples) {
-    const std::string& wanted = request_.options.text("accuracy");
-    if (wanted.empty() && !asked("report-accuracy")) return;
-    const std::string& share = request_.options.text("wide-share");
-    question.wide_share = number(share, "wide-share") / 100;
-    if (!(question.wide_share >= 0 && question.wide_share <= 1))
-        throw UserError(fmt::format("--wide-share: {} is no share in percent. Fix: give 0 to 100.", share));
+    if (!options_.measures()) return;
+    question.wide_share = options_.wide_share;
     measured_.emplace();
     for (const graph::Node& node : graph.nodes) measured_->names.push_back(node.source.name);
     precision::Mix& mix = measured_->mix;
-    if (wanted.empty()) {
+    if (!options_.accuracy) {
         mix = precision::measure(question, target_, samples);
         return;
     }
-    question.bound_db = wanted == "best" ? HUGE_VAL : number(wanted, "accuracy");
+    question.bound_db = options_.accuracy->decibel;
     mix = precision::find_mix(question, target_, samples);
-    if (!mix.met && wanted != "best") {
-        throw UserError(
-            fmt::format("{}: --accuracy {} is not reached: {:.1f} dB in one type, {:.1f} dB with {} % of the "
-                        "work in a wider one; `{}` "
-                        "adds most of what is left. Fix: ask for less, allow more with --wide-share, or give "
-                        "--accuracy best and "
-                        "--report-accuracy to see why.",
-                        origin_, wanted, precision::decibel(mix.narrow_noise),
-                        precision::decibel(mix.mixed_noise), share, precision::worst(mix).name));
+    if (!mix.met && std::isfinite(question.bound_db)) {
+        throw UserError(fmt::format(
+            "{}: --accuracy {} is not reached: {:.1f} dB in one type, {:.1f} dB with {} % of the "
+            "work in a wider one; `{}` "
+            "adds most of what is left. Fix: ask for less, allow more with --wide-share, or give "
+            "--accuracy best and "
+            "--report-accuracy to see why.",
+            origin_, options_.accuracy->text, precision::decibel(mix.narrow_noise),
+            precision::decibel(mix.mixed_noise), 100 * options_.wide_share, precision::worst(mix).name));
     }
     precision::mark(graph, mix);
     tell(mix);
@@ -454,10 +403,8 @@ void Numbers::take(graph::Graph& graph, quantize::QuantizeResult result) const {
                                 name, target_.platform.name()));
 }
 
-void report_accuracy(const Measured& measured, const compiler::LoadRequest& request,
-                     const compiler::Lowered& lowered, ElemType precision) {
-    const std::string& path = request.options.text("report-accuracy");
-    if (path.empty()) return;
+void report_accuracy(const Measured& measured, const std::string& path, const compiler::Lowered& lowered,
+                     ElemType precision) {
     const auto& [mix, names] = measured;
     std::map<std::string, size_t> layers;
     for (size_t i = 0; i < mix.layers.size(); ++i) {

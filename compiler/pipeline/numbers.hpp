@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "compiler/emit/emit.hpp"
-#include "compiler/front_end.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/pipeline/options.hpp"
 #include "compiler/precision/mix.hpp"
 #include "compiler/quantize/block_formats.hpp"
 #include "compiler/quantize/quantize.hpp"
@@ -22,9 +22,9 @@ struct Measured {
 
 class Numbers {
   public:
-    Numbers(const compiler::LoadRequest& request, const std::string& origin, const compiler::Target& target,
+    Numbers(const CompileOptions& options, const std::string& origin, const compiler::Target& target,
             Diagnostics& notes)
-        : request_(request), origin_(origin), target_(target), notes_(notes) {}
+        : options_(options), origin_(origin), target_(target), notes_(notes) {}
 
     /// What is no product in float8 or a block format is computed in: the narrowest of the device's that has the range for it.
     static ElemType float_beside(const compiler::Target& target, const std::string& origin);
@@ -34,13 +34,11 @@ class Numbers {
     const std::optional<Measured>& measured() const { return measured_; }
 
   private:
-    bool asked(std::string_view option) const { return !request_.options.text(option).empty(); }
     void check_options(const graph::Graph& graph, bool quantized_already, ElemType precision) const;
     std::unique_ptr<quantize::Samples> open_samples(const graph::Graph& graph) const;
     void warn_of_random(const quantize::Samples& samples) const;
     void warn_of_large_weights(const graph::Graph& graph, ElemType precision) const;
     quantize::QuantizeOptions quantize_options(ElemType precision) const;
-    quantize::RangeOptions range_options() const;
 
     void absorb(graph::Graph& graph, ElemType precision);
     int64_t group_size() const;
@@ -58,7 +56,7 @@ class Numbers {
     void take(graph::Graph& graph, quantize::QuantizeResult result) const;
     void tell_of_floats(const std::vector<std::string>& in_floats) const;
 
-    const compiler::LoadRequest& request_;
+    const CompileOptions& options_;
     const std::string& origin_;
     const compiler::Target& target_;
     Diagnostics& notes_;
@@ -66,7 +64,7 @@ class Numbers {
 };
 
 /// Writes what --report-accuracy asks for, once it is known what operations take.
-void report_accuracy(const Measured& measured, const compiler::LoadRequest& request,
-                     const compiler::Lowered& lowered, ElemType precision);
+void report_accuracy(const Measured& measured, const std::string& path, const compiler::Lowered& lowered,
+                     ElemType precision);
 
 }  // namespace kpu::pipeline

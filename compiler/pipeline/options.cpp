@@ -1,4 +1,13 @@
-#include "compiler/pipeline/compile.hpp"
+#include "compiler/pipeline/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/diagnostics.hpp"
+#include "isa/bound_program.hpp"
 
 namespace kpu::pipeline {
 
@@ -124,6 +133,108 @@ std::vector<OptionRow> option_rows() {
         {"write-mapping", "writes the mapping of each operation, in the form that --mapping reads",
          ValueKind::text},
     };
+}
+
+namespace {
+
+double number(std::string_view text, std::string_view option) {
+    double value = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failed != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+        throw UserError(fmt::format("--{}: `{}` is no number. Fix: write one such as 0.5.", option, text));
+    return value;
+}
+
+std::vector<double> numbers(std::string_view text, std::string_view option) {
+    std::vector<double> result;
+    while (!text.empty()) {
+        const size_t comma = std::min(text.find(','), text.size());
+        result.push_back(number(text.substr(0, comma), option));
+        text.remove_prefix(std::min(text.size(), comma + 1));
+    }
+    if (result.size() > 3 || result.size() == 2)
+        throw UserError(
+            fmt::format("--{}: {} numbers. Fix: give one, or three: R,G,B.", option, result.size()));
+    return result;
+}
+
+int64_t group_size(const std::string& text) {
+    const double size = number(text, "group-size");
+    if (!(size >= 1 && size <= 65536 && size == std::floor(size)))
+        throw UserError(
+            fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
+    return static_cast<int64_t>(size);
+}
+
+double wide_share(const std::string& percent) {
+    const double share = number(percent, "wide-share") / 100;
+    if (!(share >= 0 && share <= 1))
+        throw UserError(fmt::format("--wide-share: {} is no share in percent. Fix: give 0 to 100.", percent));
+    return share;
+}
+
+quantize::RangeOptions ranges(const std::string& method, const std::string& percentile) {
+    using Method = quantize::RangeMethod;
+    quantize::RangeOptions options;
+    options.method = method == "mse"                                 ? Method::mse
+                     : method == "entropy"                           ? Method::entropy
+                     : method == "percentile" || !percentile.empty() ? Method::percentile
+                                                                     : Method::minmax;
+    if (percentile.empty()) return options;
+    if (!method.empty() && method != "percentile")
+        throw UserError(fmt::format(
+            "--percentile is not for --calibration-method {}. Fix: leave one of them out.", method));
+    options.percentile = number(percentile, "percentile");
+    if (!(options.percentile > 50 && options.percentile <= 100))
+        throw UserError("--percentile: not above 50 and at most 100. Fix: give such as 99.99.");
+    return options;
+}
+
+uint64_t inferences(int64_t count) {
+    if (count < 1 || count > static_cast<int64_t>(max_inferences))
+        throw UserError(
+            fmt::format("--inferences {}: a program makes 1 to {} inferences. Fix: use one of these.", count,
+                        max_inferences));
+    return static_cast<uint64_t>(count);
+}
+
+}  // namespace
+
+const char* CompileOptions::needs_values() const {
+    return accuracy                   ? "accuracy"
+           : !report_accuracy.empty() ? "report-accuracy"
+           : !export_qdq.empty()      ? "export-qdq"
+                                      : nullptr;
+}
+
+CompileOptions compile_options(const OptionValues& given) {
+    CompileOptions options;
+    options.precision = given.text("precision");
+    options.group_size = group_size(given.text("group-size"));
+    options.keep = given.text("keep");
+    if (const std::string& text = given.text("accuracy"); !text.empty())
+        options.accuracy = {text, text == "best" ? HUGE_VAL : number(text, "accuracy")};
+    options.wide_share = wide_share(given.text("wide-share"));
+    options.report_accuracy = given.text("report-accuracy");
+    options.calibrate = given.text("calibrate");
+    options.ranges = ranges(given.text("calibration-method"), given.text("percentile"));
+    for (const char* const name : {"calibration-method", "percentile"})
+        if (!given.text(name).empty()) options.of_ranges.emplace_back(name);
+    options.image_mean = numbers(given.text("image-mean"), "image-mean");
+    options.image_deviation = numbers(given.text("image-std"), "image-std");
+    options.boundary_on_device = given.text("boundary") == "device";
+    options.host_layout = given.text("layout") != "NHWC";
+    if (given.given("inferences")) options.inferences = inferences(given.integer("inferences"));
+    options.effort = given.text("effort")[0] - '0';
+    options.explain_mapping = given.text("explain-mapping");
+    options.mapping = given.text("mapping");
+    options.write_mapping = given.text("write-mapping");
+    options.print_after = given.text("print-after");
+    options.print_graph = given.text("print-graph");
+    options.dot = given.text("dot");
+    options.export_qdq = given.text("export-qdq");
+    options.memory_map = given.text("memory-map");
+    return options;
 }
 
 }  // namespace kpu::pipeline

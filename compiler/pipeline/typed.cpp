@@ -14,9 +14,9 @@ namespace kpu::pipeline {
 namespace {
 
 /// On standard error, or in the file of --print-graph with its constants beside it.
-void print(const compiler::LoadRequest& request, const std::string& title, const graph::Graph& graph,
+void print(const CompileOptions& options, const std::string& title, const graph::Graph& graph,
            const graph::TextHead& head) {
-    const std::string& path = request.options.text("print-graph");
+    const std::string& path = options.print_graph;
     if (path.empty()) {
         std::fputs(fmt::format("# after {}\n{}\n", title, graph::to_text(graph, head, nullptr)).c_str(),
                    stderr);
@@ -27,14 +27,11 @@ void print(const compiler::LoadRequest& request, const std::string& title, const
     write_file(path + ".bin", constants);
 }
 
-/// What decides numbers, and has nothing to decide behind the stage of types.
-constexpr const char* of_types[] = {"accuracy", "report-accuracy", "keep", "export-qdq"};
-
 class Typing {
   public:
-    Typing(const compiler::LoadRequest& request, const std::string& origin, const compiler::Target& target,
+    Typing(const CompileOptions& options, const std::string& origin, const compiler::Target& target,
            Diagnostics& notes, const graph::TextHead& head)
-        : request_(request), origin_(origin), target_(target), notes_(notes), head_(head) {}
+        : options_(options), origin_(origin), target_(target), notes_(notes), head_(head) {}
 
     Typed run(const Import& import) {
         const size_t before = notes_.all().size();
@@ -45,23 +42,23 @@ class Typing {
         result_.precision = choose_precision();
         check_positions();
         const auto backend = values::make_fast_backend();
-        passes::Options options = pass_options(*backend, request_, target_, result_.precision);
-        options.passed = head_.passed;
+        passes::Options of_passes = pass_options(*backend, options_, target_, result_.precision);
+        of_passes.passed = head_.passed;
         check_resumable();
-        const passes::AfterPass after = after_pass(request_, head_);
-        passes::run_passes(graph_, options, passes::Stage::rewrite, after);
+        const passes::AfterPass after = after_pass(options_, head_);
+        passes::run_passes(graph_, of_passes, passes::Stage::rewrite, after);
         const size_t typed = passes::first_of(passes::Stage::schedule);
         if (head_.passed < typed) {
-            Numbers numbers(request_, origin_, target_, notes_);
-            numbers.run(graph_, result_.precision, options, after);
+            Numbers numbers(options_, origin_, target_, notes_);
+            numbers.run(graph_, result_.precision, of_passes, after);
             result_.measured = numbers.measured();
         } else {
             check_no_choice();
         }
-        if (const std::string& qdq = request_.options.text("export-qdq"); !qdq.empty()) write_qdq(qdq);
-        const std::string& wanted = request_.options.text("print-after");
+        if (!options_.export_qdq.empty()) write_qdq(options_.export_qdq);
+        const std::string& wanted = options_.print_after;
         if (quantize::is_quantized(graph_) && (wanted == "all" || wanted == "quantize"))
-            print(request_, "quantize", graph_, {static_cast<uint32_t>(typed), head_.model});
+            print(options_, "quantize", graph_, {static_cast<uint32_t>(typed), head_.model});
         result_.notes.assign(notes_.all().begin() + static_cast<std::ptrdiff_t>(before), notes_.all().end());
         result_.graph = std::move(graph_);
         return std::move(result_);
@@ -70,19 +67,17 @@ class Typing {
   private:
     /// What is chosen by values, or holds them, needs the model's own.
     void check_values() const {
-        if (graph_.absent.empty()) return;
-        for (const char* const option : {"accuracy", "report-accuracy", "export-qdq"}) {
-            if (!request_.options.given(option)) continue;
-            const auto& [name, reason] = *graph_.absent.begin();
-            throw UserError(
-                fmt::format("{}: tensor `{}`: {}, which --{} needs. Fix: give the model with its weights, "
-                            "or leave --{} out.",
-                            origin_, name, reason, option, option));
-        }
+        const char* const option = options_.needs_values();
+        if (graph_.absent.empty() || option == nullptr) return;
+        const auto& [name, reason] = *graph_.absent.begin();
+        throw UserError(
+            fmt::format("{}: tensor `{}`: {}, which --{} needs. Fix: give the model with its weights, "
+                        "or leave --{} out.",
+                        origin_, name, reason, option, option));
     }
 
     ElemType choose_precision() {
-        const std::string& wanted = request_.options.text("precision");
+        const std::string& wanted = options_.precision;
         if (!wanted.empty()) {
             const quantize::BlockFormat* blocks = quantize::find_block_format(wanted);
             const ElemType type =
@@ -130,26 +125,26 @@ class Typing {
     /// Quantization has steps of its own around the conversion of floats.
     void check_resumable() const {
         const bool plain = is_float(result_.precision) && !is_float8(result_.precision);
-        if (!plain && request_.options.given("print-graph") &&
-            request_.options.text("print-after") == "precision")
+        if (!plain && !options_.print_graph.empty() && options_.print_after == "precision")
             throw UserError(
                 "--print-graph: behind `precision` this network is half quantized. Fix: print it "
                 "after quantize.");
     }
 
+    /// What decides types has nothing to decide behind their stage.
     void check_no_choice() const {
-        for (const char* const option : of_types) {
-            if (request_.options.given(option))
-                throw UserError(fmt::format(
-                    "{}: --{} chooses types, which this graph has already. Fix: leave it out, or give a "
-                    "graph that was printed before `precision`.",
-                    origin_, option));
-        }
+        const char* option = options_.needs_values();
+        if (option == nullptr && !options_.keep.empty()) option = "keep";
+        if (option == nullptr) return;
+        throw UserError(
+            fmt::format("{}: --{} chooses types, which this graph has already. Fix: leave it out, or give a "
+                        "graph that was printed before `precision`.",
+                        origin_, option));
     }
 
     void check_print() const {
-        const std::string& wanted = request_.options.text("print-after");
-        if (request_.options.given("print-graph") && (wanted.empty() || wanted == "all"))
+        const std::string& wanted = options_.print_after;
+        if (!options_.print_graph.empty() && (wanted.empty() || wanted == "all"))
             throw UserError("--print-graph writes one graph. Fix: say of which pass, with --print-after.");
         if (wanted.empty() || wanted == "all" || wanted == "quantize" || passes::is_pass(wanted)) return;
         std::string names = "quantize";
@@ -167,7 +162,7 @@ class Typing {
         write_file(path, quantize::export_qdq(graph_));
     }
 
-    const compiler::LoadRequest& request_;
+    const CompileOptions& options_;
     const std::string& origin_;
     const compiler::Target& target_;
     Diagnostics& notes_;
@@ -189,50 +184,46 @@ std::string counted(const compiler::Target& target) {
 }
 
 /// Whether nothing is written or measured on the way, but the graph made.
-bool can_be_kept(const OptionValues& options) {
-    for (const char* const option : {"accuracy", "report-accuracy", "export-qdq", "print-after"})
-        if (options.given(option)) return false;
-    return true;
+bool can_be_kept(const CompileOptions& options) {
+    return options.needs_values() == nullptr && options.print_after.empty();
 }
 
 }  // namespace
 
-passes::Options pass_options(values::ComputeBackend& backend, const compiler::LoadRequest& request,
+passes::Options pass_options(values::ComputeBackend& backend, const CompileOptions& chosen,
                              const compiler::Target& target, ElemType precision) {
     passes::Options options{backend};
-    options.host_layout = request.options.text("layout") != "NHWC";
+    options.host_layout = chosen.host_layout;
     if (is_float(precision)) options.precision = precision;
     options.l1_bytes = target.l1_bytes;
     options.f32_outputs = target.takes("gemm.acc", {precision, precision}, {ElemType::f32});
     return options;
 }
 
-passes::AfterPass after_pass(const compiler::LoadRequest& request, const graph::TextHead& head) {
-    return [&request, model = head.model, wanted = request.options.text("print-after")](
-               const passes::Pass& pass, const graph::Graph& graph, double seconds) {
-        if (wanted != "all" && wanted != pass.name) return;
-        const auto passed = static_cast<uint32_t>(passes::place_of(pass) + 1);
-        print(request, fmt::format("{} ({:.3f} ms)", pass.name, 1e3 * seconds), graph, {passed, model});
-    };
+passes::AfterPass after_pass(const CompileOptions& options, const graph::TextHead& head) {
+    return
+        [&options, model = head.model](const passes::Pass& pass, const graph::Graph& graph, double seconds) {
+            if (options.print_after != "all" && options.print_after != pass.name) return;
+            const auto passed = static_cast<uint32_t>(passes::place_of(pass) + 1);
+            print(options, fmt::format("{} ({:.3f} ms)", pass.name, 1e3 * seconds), graph, {passed, model});
+        };
 }
 
-std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
+std::shared_ptr<const Typed> typed(const Import& import, const CompileOptions& options, std::any* place,
                                    const std::string& origin, const compiler::Target& target,
                                    Diagnostics& notes, const graph::TextHead& head) {
     using Kept = std::shared_ptr<const Typed>;
-    Typing typing(request, origin, target, notes, head);
-    if (request.kept == nullptr || !can_be_kept(request.options))
-        return std::make_shared<const Typed>(typing.run(import));
+    Typing typing(options, origin, target, notes, head);
+    if (place == nullptr || !can_be_kept(options)) return std::make_shared<const Typed>(typing.run(import));
     const std::string device = counted(target);
-    if (const Kept* const kept = std::any_cast<Kept>(request.kept);
-        kept != nullptr && (*kept)->device == device) {
+    if (const Kept* const kept = std::any_cast<Kept>(place); kept != nullptr && (*kept)->device == device) {
         for (const Diagnostic& note : (*kept)->notes) notes.add(note);
         return *kept;
     }
     Typed made = typing.run(import);
     made.device = device;
     auto result = std::make_shared<const Typed>(std::move(made));
-    *request.kept = result;
+    *place = result;
     return result;
 }
 

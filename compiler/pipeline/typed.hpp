@@ -1,12 +1,12 @@
 #pragma once
 // A network in the types of a device, before anything of the device's sizes counts: the first half of a compilation.
+#include <any>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "compiler/front_end.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/pipeline/compile.hpp"
@@ -25,14 +25,15 @@ struct Typed {
 };
 
 /// Options of passes for a device, as far as both halves need them.
-passes::Options pass_options(values::ComputeBackend& backend, const compiler::LoadRequest& request,
+passes::Options pass_options(values::ComputeBackend& backend, const CompileOptions& chosen,
                              const compiler::Target& target, ElemType precision);
 /// Prints what --print-after asks for, or writes it to the file of --print-graph. `head` says which model it is.
-passes::AfterPass after_pass(const compiler::LoadRequest& request, const graph::TextHead& head);
+/// `options` must outlive it.
+passes::AfterPass after_pass(const CompileOptions& options, const graph::TextHead& head);
 
-/// The network of `import`, or what `request.kept` has of it if nothing that counts is another. What is decided for the
+/// The network of `import`, or what `place` (of LoadRequest::kept) has of it if nothing that counts is another. What is decided for the
 /// user goes to `notes`, also before an error. Throws UserError.
-std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
+std::shared_ptr<const Typed> typed(const Import& import, const CompileOptions& options, std::any* place,
                                    const std::string& origin, const compiler::Target& target,
                                    Diagnostics& notes, const graph::TextHead& head);
 

@@ -44,7 +44,7 @@ py::tuple place_of(const SourcePos& pos);  ///< (file, line, column)
 NpyArray to_host(const py::buffer& array, std::string dtype);
 py::object to_numpy(const NpyArray& array);
 
-/// Arithmetic by an object of the package (kpusim/backend.py); null for None.
+/// Arithmetic by an object of the package (kpusim/simulation/backend.py); null for None.
 std::unique_ptr<values::ComputeBackend> python_backend(py::object object);
 
 /// A platform, and where it came from: overrides apply to the source, because other values follow from them.

@@ -9,7 +9,7 @@ One run of a program gives its values, its cycles, the cause of every cycle, and
 
 from kpusim import nem
 from kpusim._core import version as __version__
-from kpusim.backend import ComputeBackend, Operand
+from kpusim.base.tables import FrontEnd, Option, TraceFormat, front_ends, trace_formats
 from kpusim.errors import (
     ArgumentError,
     Diagnostic,
@@ -21,30 +21,30 @@ from kpusim.errors import (
     UnknownNameError,
     UserError,
 )
-from kpusim.kernels import Kernel, kernel
+from kpusim.kernels.kernels import Kernel, kernel
 from kpusim.platform import Parameter, Platform
-from kpusim.power import Power, PowerOf
-from kpusim.program import Program, compile, load
-from kpusim.results import (
+from kpusim.program.program import Program, compile, load
+from kpusim.run import Difference, Run, diff
+from kpusim.run.power import Power, PowerOf
+from kpusim.run.results import (
     Change,
     Events,
     Explanation,
     Hazard,
-    Intervals,
     OpRow,
     Stat,
     Stats,
     WhatIf,
 )
-from kpusim.run import Difference, Run, diff
-from kpusim.running import simulate
-from kpusim.simulation import Simulation
-from kpusim.state import CompletedTask, State, TaskStatus, TensorSpec
+from kpusim.run.timeline import Intervals, Timeline
+from kpusim.run.traffic import Banks, BankStream, Traffic
+from kpusim.simulation.backend import ComputeBackend, Operand
+from kpusim.simulation.options import SimulationOptions
+from kpusim.simulation.running import simulate
+from kpusim.simulation.simulation import Simulation
+from kpusim.simulation.state import CompletedTask, State, TaskStatus, TensorSpec
 from kpusim.sweeps.results import SweepResults
 from kpusim.sweeps.sweeping import sweep
-from kpusim.tables import FrontEnd, Option, TraceFormat, front_ends, trace_formats
-from kpusim.timeline import Timeline
-from kpusim.traffic import Banks, BankStream, Traffic
 
 __all__ = [
     "ArgumentError",
@@ -76,6 +76,7 @@ __all__ = [
     "Run",
     "Simulation",
     "SimulationError",
+    "SimulationOptions",
     "Stat",
     "State",
     "Stats",

@@ -14,14 +14,15 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from kpusim.arrays import Array
+from kpusim.base.arrays import Array
 from kpusim.errors import Diagnostic, Place, UserError
 from kpusim.platform import Platform
-from kpusim.program import Program, StrPath
-from kpusim.results import Stats
-from kpusim.run import Run
-from kpusim.simulation import Mode, Simulation
-from kpusim.state import CompletedTask, State, TaskStatus
+from kpusim.program.program import Program, StrPath
+from kpusim.run.results import Stats
+from kpusim.run.run import Run
+from kpusim.run.view import Mode
+from kpusim.simulation.simulation import Simulation
+from kpusim.simulation.state import CompletedTask, State, TaskStatus
 
 MIB = 1 << 20
 #: Memory of the interpreter when no device is named, in bytes.

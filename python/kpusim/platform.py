@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kpusim import _core
-from kpusim.arguments import folder_texts, path_text, plain_text
+from kpusim.base.arguments import folder_texts, path_text, plain_text
 
 OverrideValue = str | int | float | bool
 

@@ -12,7 +12,7 @@
 namespace kpu::cli {
 namespace {
 
-struct CompileOptions {
+struct CompileRequest {
     std::string input, output;
     DeviceOptions device;
     GivenOptions front_end;
@@ -44,7 +44,7 @@ std::string summary(const KPUProgram& program, const std::string& output) {
     return text;
 }
 
-void compile(const CompileOptions& options) {
+void compile(const CompileRequest& options) {
     if (!options.force && std::filesystem::is_regular_file(options.output))
         throw UserError(
             fmt::format("{} exists. Fix: give --force to replace it, or another name.", options.output));
@@ -64,7 +64,7 @@ void compile(const CompileOptions& options) {
 }  // namespace
 
 void add_compile(CLI::App& app) {
-    auto options = std::make_shared<CompileOptions>();
+    auto options = std::make_shared<CompileRequest>();
     auto* command = app.add_subcommand("compile", "a network to the program of a device (.kpu)");
     command->add_option("model", options->input, program_help())->required();
     command->add_option("-o,--output", options->output, "container to write")->required();

@@ -21,7 +21,7 @@ import kpusim.torch
 import numpy as np
 import torch
 from kpusim import kpu
-from kpusim.arrays import host_array
+from kpusim.base.arrays import host_array
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "networks"))

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import kpusim
-from kpusim.sweeps import pool
 from kpusim.sweeps.running import Status
+from kpusim.sweeps.workers import pool
 
 AXES: dict[str, Any] = {
     "engine.array.rows": [16, 24, 32, 48, 64],

@@ -22,7 +22,7 @@ from kpusim.calibrate.written import plain_text
 from kpusim.errors import UserError
 from kpusim.platform import Platform
 from kpusim.program import Program
-from kpusim.running import simulate
+from kpusim.simulation.running import simulate
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 NAMES = ",".join(TWO)

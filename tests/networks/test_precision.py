@@ -285,6 +285,13 @@ class Mixed(Folder):
         self.refused("--accuracy: `much` is no number", *INT8, "--accuracy", "much")
         self.refused("--wide-share: 101 is no share", *INT8, "--accuracy", "30", "--wide-share", "101")
 
+    def test_options_that_are_not_used_are_checked(self) -> None:
+        """All of them, before the network is imported: a slip is found in every precision."""
+        self.refused("--percentile: not above 50", *FP16, "--percentile", "20")
+        self.refused("--wide-share: 101 is no share", *FP16, "--wide-share", "101")
+        self.refused("--group-size: 0.5 is no number of channels", *FP16, "--group-size", "0.5")
+        self.refused("--image-mean: 2 numbers", *FP16, "--image-mean", "1,2")
+
     def test_bound(self) -> None:
         """Nothing is widened for a low bound, some for a higher one; what is not reached is an error."""
         chosen = {}

@@ -23,7 +23,7 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.experimental.pallas import triton
 from kernels import CASES
 from kpusim import UserError
-from kpusim.pallas import equations, internals
+from kpusim.pallas import internals, primitives
 
 X = jax.ShapeDtypeStruct((8, 128), jnp.float32)
 ANY = pl.BlockSpec(memory_space=pl.ANY)
@@ -377,7 +377,7 @@ def test_coverage_page() -> None:
     """The table of the documentation is that of the handlers."""
     page = (Path(__file__).parents[2] / "docs/pallas.md").read_text()
     begin, end = page.index("<!-- primitives -->\n"), page.index("<!-- end of primitives -->")
-    assert page[begin:end].split("\n", 1)[1] == equations.coverage()
+    assert page[begin:end].split("\n", 1)[1] == primitives.coverage()
 
 
 def test_every_case_is_a_primitive_with_a_test() -> None:
@@ -399,5 +399,5 @@ def test_every_case_is_a_primitive_with_a_test() -> None:
     }
     if jax.__version__ == "0.9.2":
         without.add("empty2")  # 0.10.2 begins loops with it
-    there = set(equations.HANDLERS) & set(internals.PRIMITIVES.values())
+    there = set(primitives.HANDLERS) & set(internals.PRIMITIVES.values())
     assert sorted(there - used - without) == []

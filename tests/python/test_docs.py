@@ -82,7 +82,19 @@ def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (tmp_path / "gemm.pftrace").stat().st_size > 0
 
 
-@pytest.mark.parametrize("name", ["kpusim", "platform", "program", "simulation", "nem", "results", "errors"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kpusim",
+        "platform",
+        "program.program",
+        "simulation.simulation",
+        "simulation.running",
+        "nem",
+        "run.results",
+        "errors",
+    ],
+)
 def test_docstrings(name: str) -> None:
     """Examples in docstrings run."""
     module = importlib.import_module("kpusim" if name == "kpusim" else f"kpusim.{name}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import os
 import pickle
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import kpusim
@@ -277,3 +279,28 @@ def test_readable_reprs(relu: str) -> None:
     assert "records" in repr(run.events)
     assert " W" in repr(run.power)
     assert "time" in run.report()
+
+
+def test_options_as_an_object(relu: str) -> None:
+    """It says what keywords say, which count before it; both are checked in one place."""
+    options = kpusim.SimulationOptions(mode="timing", max_cycles=100_000, seed=3)
+    program = kpusim.Program.parse(relu)
+    run = kpusim.simulate(program, "swkpu-v1", options=options)
+    same = kpusim.simulate(program, "swkpu-v1", mode="timing", max_cycles=100_000, seed=3)
+    assert (run.mode, run.cycles, dict(run.stats)) == ("timing", same.cycles, dict(same.stats))
+    both = kpusim.simulate(program, "swkpu-v1", options=options, mode="values+timing", fill=1)
+    assert (both.mode, both.cycles) == ("values+timing", run.cycles)
+    with pytest.raises(kpusim.SimulationError, match="stopped at the limit of 5 cycles"):
+        kpusim.Simulation(program, "swkpu-v1", options, max_cycles=5).run()
+    for make in (kpusim.SimulationOptions, lambda **given: kpusim.simulate(program, "swkpu-v1", **given)):
+        with pytest.raises(kpusim.UserError, match="seed=-1 is no seed"):
+            make(seed=-1)
+
+
+@pytest.mark.parametrize("function", [kpusim.simulate, kpusim.Simulation])
+def test_help_shows_every_option(function: Callable[..., object]) -> None:
+    """With its default, as if the function stated it."""
+    shown = inspect.signature(function).parameters
+    for name, parameter in inspect.signature(kpusim.SimulationOptions).parameters.items():
+        assert shown[name] == parameter
+    assert [name for name, item in shown.items() if item.kind is item.VAR_KEYWORD] == ["keywords"]

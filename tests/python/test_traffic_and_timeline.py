@@ -10,7 +10,7 @@ from typing import Any
 import kpusim
 import numpy as np
 import pytest
-from kpusim.traffic import ACCESSES, COUNTS, LEVELS
+from kpusim.run.traffic import ACCESSES, COUNTS, LEVELS
 
 EXAMPLE = str(Path(__file__).resolve().parents[2] / "examples/gemm_relu/gemm_relu.nem")
 BURST: dict[str, Any] = {"ddr.fidelity": "burst"}

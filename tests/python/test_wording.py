@@ -11,7 +11,7 @@ import kpusim
 import pytest
 from conftest import RELU, ROOT
 from fixes import told
-from kpusim.wording import FLAGS, PAIRS, VALUED, argument, in_python
+from kpusim.errors.wording import FLAGS, PAIRS, VALUED, argument, in_python
 from test_fixes import keywords
 
 MODEL = ROOT / "examples" / "networks" / "digits_cnn.onnx"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import subprocess
 import unittest
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -77,6 +77,18 @@ NO_SOURCES = {"tests", "cmake", "docs", "examples", "editors", "scripts"}
 CPP = {".cpp", ".hpp", ".inl"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 MOST_LINES = 520
+LARGE = 12  # sources: a folder that newcomers do not read through
+# Large ones that have none yet: one that gets it leaves the list, none joins it.
+PAGELESS = {
+    "base",
+    "isa",
+    "isa/nem",
+    "python/bindings",
+    "runtime/cli",
+    "runtime/validation",
+    "traces",
+    "values/fast",
+}
 # Longer ones of old, to be split: one that no longer is leaves the list, none joins it.
 LONG = {"tests/cli/test_command.py", "tests/cli/test_traces.py", "tests/dram/channel_test.cpp"}
 
@@ -226,6 +238,28 @@ class Files(unittest.TestCase):
             if path.suffix == ".md" and not (ROOT / path).read_text(encoding="utf-8").startswith("# ")
         ]
         self.assertFalse(missing, "Fix: a page begins with `# TITLE`")
+
+    def test_pages_name_files(self) -> None:
+        """A page beside sources has a table of files that are there; large folders have such a page."""
+        for path in files():
+            if path.suffix != ".md" or path.parts[0] in NO_SOURCES:
+                continue
+            text = (ROOT / path).read_text(encoding="utf-8")
+            _, found, table = text.partition("| files | what is in them |\n|---|---|\n")
+            for row_of_files in table.split("\n\n")[0].splitlines() if found else ():
+                for name in re.findall(r"`([^`]+)`", row_of_files.split("|")[1]):
+                    there = [*(ROOT / path.parent).glob(f"{name}.*"), *(ROOT / path.parent).glob(name)]
+                    self.assertTrue(there, f"{path}: there is no {name}. Fix: say what is there now")
+        sources = Counter(path.parent for path in files() if path.suffix == ".cpp")
+        pages = {path.parent for path in files() if path.suffix == ".md"}
+        missing = [
+            str(folder)
+            for folder, count in sources.items()
+            if count >= LARGE and folder.parts[0] not in NO_SOURCES and folder not in pages
+        ]
+        self.assertEqual(
+            set(missing), PAGELESS, "Fix: write what comes in, what goes out, and the way through"
+        )
 
     def test_pages_are_run(self) -> None:
         """A test names each page of docs/ that shows programs or commands."""

@@ -15,7 +15,7 @@ import kpusim
 import pytest
 from test_sweep_faults import COPIES, LONG, LONGER
 
-PATCH = "import kpusim; kpusim.__version__ = '0.0.1'; from distributed.cli.dask_worker import main; main()"
+PATCH = "import kpusim; kpusim._core.version = '0.0.1'; from distributed.cli.dask_worker import main; main()"
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from pathlib import Path
 import kpusim
 import pytest
 from conftest import GEMM
-from kpusim.sweeps.evaluate import Outcome, Task
-from kpusim.sweeps.pool import DEATHS, LocalWorkers
+from kpusim.sweeps.workers.evaluate import Outcome, Task
+from kpusim.sweeps.workers.pool import DEATHS, LocalWorkers
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 SEED = 20261130

@@ -22,8 +22,9 @@ from typing import Any
 import kpusim
 import pytest
 from fixes import Case, play
-from kpusim.sweeps import cluster, journal, pool, running
+from kpusim.sweeps import journal, running
 from kpusim.sweeps.knobs import knobs_of
+from kpusim.sweeps.workers import cluster, pool
 from test_sweep_cluster import PATCH
 from test_sweep_faults import COPIES, Killer
 from test_sweep_fixes import (
@@ -224,7 +225,7 @@ ends.__module__ = "__main__"  # pickled as a whole: workers have no file of it
 
 
 CALLS = [
-    Case("sweeps/evaluate.py", "Fix: use fidelity: simulate.", lambda: failed(fidelity="estimate"),
+    Case("sweeps/workers/evaluate.py", "Fix: use fidelity: simulate.", lambda: failed(fidelity="estimate"),
          [lambda: failed("other", fidelity="simulate")]),
     Case("sweeps/search.py", "Fix: pip install 'kpusim[sweep]'.",
          lambda: without("optuna", lambda: sweep(axes=TWO, sample={"search": 2})),
@@ -235,9 +236,10 @@ CALLS = [
          [lambda: sweep(workers=1), lambda: sweep(workers=2)]),
     Case("sweeps/sweeping.py", "Fix: give programs={'name': ...}.", lambda: sweep(programs=[linear()]),
          [lambda: sweep(programs={"net": linear()})]),
-    Case("sweeps/pool.py", "Fix: raise `timeout`, or leave it out.", lambda: copies("out", timeout=0.01),
+    Case("sweeps/workers/pool.py", "Fix: raise `timeout`, or leave it out.",
+         lambda: copies("out", timeout=0.01),
          [lambda: copies("raised", timeout=60), lambda: copies("without")]),
-    Case("sweeps/pool.py", "Fix: run it alone with `kpusim sweep show`.", lambda: deadly("local"),
+    Case("sweeps/workers/pool.py", "Fix: run it alone with `kpusim sweep show`.", lambda: deadly("local"),
          [lambda: show(0)]),
 ]  # fmt: skip
 
@@ -327,18 +329,18 @@ def deadly_on_cluster() -> str:
 
 
 CLUSTERS = [
-    Case("sweeps/cluster.py", "Fix: pip install 'kpusim[cluster]'.",
+    Case("sweeps/workers/cluster.py", "Fix: pip install 'kpusim[cluster]'.",
          lambda: without("distributed", lambda: sweep(scheduler="tcp://127.0.0.1:9")),
          [lambda: installed("cluster", "distributed", on_cluster)]),
-    Case("sweeps/cluster.py", "Fix: start one with `dask scheduler`.",
+    Case("sweeps/workers/cluster.py", "Fix: start one with `dask scheduler`.",
          lambda: impatient("tcp://127.0.0.1:9"),
          [lambda: on_cluster() and None]),
-    Case("sweeps/cluster.py", "Fix: start some with `dask worker {}`.",
+    Case("sweeps/workers/cluster.py", "Fix: start some with `dask worker {}`.",
          lambda: impatient(DASK.start()),
          [lambda: on_cluster() and None]),
-    Case("sweeps/cluster.py", "Fix: install that version there.", lambda: on_cluster(code=PATCH),
+    Case("sweeps/workers/cluster.py", "Fix: install that version there.", lambda: on_cluster(code=PATCH),
          [lambda: on_cluster() and None]),
-    Case("sweeps/cluster.py", "Fix: run it alone with `kpusim sweep show`.", deadly_on_cluster,
+    Case("sweeps/workers/cluster.py", "Fix: run it alone with `kpusim sweep show`.", deadly_on_cluster,
          [lambda: show(0)]),
 ]  # fmt: skip
 

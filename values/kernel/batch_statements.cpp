@@ -10,7 +10,6 @@
 namespace kpu::values::kernel {
 
 using kpu::kernel::CodeStatement;
-using kpu::kernel::Kind;
 
 void Batch::bind() {
     const CodeStatement& s = code_.statements[next_];

@@ -23,7 +23,7 @@ class TileFault : public std::runtime_error {
 
 /// Elements row-major in their own bytes (a bool has one, 0 or 1). Values do not change once they are made, so that
 /// copies share them.
-class Tile {
+class Tile {  // NOLINT(bugprone-exception-escape): moves of its shape copy
   public:
     Tile() = default;
     Tile(Type type, Shape shape);

@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
+from kpusim.base.verbs import MISMATCH, OK, exit_code
 from kpusim.calibrate.calibrating import calibrate, check
 from kpusim.calibrate.parameters import bound_of
 from kpusim.calibrate.report import check_json, check_text, json_of, text_of
 from kpusim.calibrate.written import MARK, platform_text
 from kpusim.errors import UserError
 from kpusim.llm.composing import overrides_of
-from kpusim.verbs import MISMATCH, OK, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kpusim.base.extras import extra
 from kpusim.calibrate.measured import Measurements, Row
 from kpusim.calibrate.parameters import Parameter
 from kpusim.calibrate.simulating import Point, Simulations, Values
 from kpusim.errors import UserError
-from kpusim.frames import extra
 
 Vector = npt.NDArray[np.float64]
 COARSE, FINE = 0.1, 0.02  #: steps of slopes, as shares of a parameter's size

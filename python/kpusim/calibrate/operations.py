@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from kpusim.base.extras import extra
 from kpusim.errors import UserError
-from kpusim.frames import extra
 
 LARGEST = 1 << 26  #: elements of weights
 ONE_OPERAND = {

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kpusim.calibrate.calibrating import Calibration, Check, Compared
+from kpusim.calibrate.calibrating import Check
+from kpusim.calibrate.found import Calibration, Compared
 
 LOOSE = 0.5  #: of an interval's width over its value: beyond it the data hardly tells the parameter
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kpusim import _core
+from kpusim.base.tables import OptionValue
 from kpusim.calibrate.measured import NOT_QUANTIZED, Layer, Measurements, Row
 from kpusim.calibrate.operations import Operation
 from kpusim.errors import SimulationError, UserError, split_fix
 from kpusim.platform import OverrideValue, Platform
-from kpusim.program import Program
-from kpusim.sweeps.evaluate import Evaluator, Outcome, Task
-from kpusim.sweeps.pool import LocalWorkers
-from kpusim.tables import OptionValue
+from kpusim.program.program import Program
+from kpusim.sweeps.workers.evaluate import Evaluator, Outcome, Task
+from kpusim.sweeps.workers.pool import LocalWorkers
 
 Point = Mapping[str, OverrideValue]  #: parameters of the platform
 Values = Mapping[str, float]  #: statistics of a run by key

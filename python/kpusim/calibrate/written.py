@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kpusim.calibrate.found import Calibration, Compared
 from kpusim.errors import UserError
 from kpusim.platform import OverrideValue, Platform, text_of
-
-if TYPE_CHECKING:
-    from kpusim.calibrate.calibrating import Calibration, Compared
 
 MARK = "# written by kpusim calibrate"
 

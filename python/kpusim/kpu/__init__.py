@@ -7,18 +7,17 @@
 >>> runtime.execute({"input": image}).outputs  # doctest: +SKIP
 """
 
+from kpusim.errors.compiling import CompilationError, KPUError, UnsupportedOpError
 from kpusim.kpu.compiler import KPUCompiler
 from kpusim.kpu.device import config_of, platform_of
 from kpusim.kpu.runtime import KPURuntime, detach_weights
 from kpusim.kpu.simulator import KPUSimulator
 from kpusim.kpu.spec import (
-    CompilationError,
     ComputeConfig,
     DeploymentError,
     KPUCompilerInterface,
     KPUConfig,
     KPUConfigWarning,
-    KPUError,
     KPUExecutionResult,
     KPUOp,
     KPUPerformanceMetrics,
@@ -35,7 +34,6 @@ from kpusim.kpu.spec import (
     SimulationMode,
     TileConfig,
     UnknownTargetError,
-    UnsupportedOpError,
 )
 from kpusim.kpu.target import (
     DeploymentArtifact,

@@ -14,13 +14,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kpusim import _core
-from kpusim.arguments import whole_number
+from kpusim.base.arguments import whole_number
+from kpusim.base.tables import BoundValue, OptionValue, front_end_options
 from kpusim.errors import ArgumentError, KpusimError, UserError
+from kpusim.errors.compiling import CompilationError, UnsupportedOpError
 from kpusim.kpu.device import COMPILED, config_of, issues_of, platform_of
 from kpusim.kpu.runtime import TYPICAL_SEED, energy_uj, static_energy_pj
 from kpusim.kpu.spec import (
     Array,
-    CompilationError,
     KPUCompilerInterface,
     KPUConfig,
     KPUConfigWarning,
@@ -33,13 +34,11 @@ from kpusim.kpu.spec import (
     MemoryType,
     Samples,
     TileConfig,
-    UnsupportedOpError,
 )
 from kpusim.platform import Platform
 from kpusim.precision import Mixing
-from kpusim.program import Program
-from kpusim.simulation import Simulation
-from kpusim.tables import BoundValue, OptionValue, front_end_options
+from kpusim.program.program import Program
+from kpusim.simulation.simulation import Simulation
 
 ModelPath = str | os.PathLike[str]
 LEAST_SAMPLES = 4  #: that the compiler of int8 asks for

@@ -6,13 +6,13 @@ import json
 import math
 import re
 import warnings
-from dataclasses import replace
 from functools import cache
 from typing import cast
 
 from kpusim.errors import UserError
+from kpusim.errors.compiling import CompilationError
+from kpusim.kpu.shipped import BASE, ELEMENTS, SRAM_PORTS, loaded, read, shipped
 from kpusim.kpu.spec import (
-    CompilationError,
     ComputeConfig,
     KPUConfig,
     KPUConfigWarning,
@@ -21,19 +21,9 @@ from kpusim.kpu.spec import (
 )
 from kpusim.platform import OverrideValue, Platform
 
-SRAM_PORTS = 4  #: of L2, where a platform does not say
-BASE = "swkpu-v1"  #: the device of configurations whose name is no shipped platform's
 WIDE_BASE = "swkpu-v2"  #: the same with all precisions
-#: Rates of an array that precisions need, and the names that the compiler has for these.
-ELEMENTS = {
-    KPUPrecision.INT8: "i8",
-    KPUPrecision.INT4: "i8xi4",
-    KPUPrecision.FP16: "f16",
-    KPUPrecision.BF16: "bf16",
-    KPUPrecision.POSIT8: "posit8",
-    KPUPrecision.POSIT16: "posit16",
-}
-COMPILED = {kind: kind.value for kind in ELEMENTS}
+#: Precisions, and the names that the compiler has for them.
+COMPILED = {KPUPrecision(word): word for word in ELEMENTS}
 #: Precisions whose rates follow from ``tops_fp16``, and from ``tops_posit8``.
 RATES = {"f16": "tops_fp16", "bf16": "tops_fp16", "posit16": "tops_fp16", "posit8": "tops_posit8"}
 
@@ -72,29 +62,9 @@ def platform_of(config: KPUConfig) -> Platform:
 
 
 @cache
-def shipped() -> tuple[str, ...]:
-    """Names of the platforms that come with the package."""
-    return tuple(Platform.names())
-
-
-@cache
-def loaded(name: str) -> Platform:
-    """A shipped platform, the same object each time, so that programs are not made anew."""
-    return Platform.load(name)
-
-
-@cache
 def described(name: str) -> KPUConfig:
     """A shipped platform as a configuration; not to be changed."""
     return config_of(loaded(name))
-
-
-def parts_of(name: str) -> tuple[MemoryConfig, ComputeConfig, list[KPUPrecision]]:
-    """What a configuration of this name has if nothing is given."""
-    if name == BASE or not isinstance(name, str) or name not in shipped():
-        return MemoryConfig(), ComputeConfig(), [KPUPrecision.INT8, KPUPrecision.FP16]
-    own = described(name)
-    return replace(own.memory), replace(own.compute), list(own.supported_precisions)
 
 
 def base_of(config: KPUConfig) -> str:
@@ -264,41 +234,11 @@ def config_of(platform: Platform) -> KPUConfig:
     KPUConfig
         ``tops_*`` follow from array, clock and rates.
     """
-    text = platform.text()
-
-    def number(pattern: str, default: float = 0) -> float:
-        found = re.search(pattern, text, re.DOTALL)
-        return default if found is None else float(found.group(1))
-
-    rates = {kind: float(rate) for kind, rate in re.findall(r'type: "(\w+)"\s+relative: (\S+)', text)}
-    rows, cols = int(number(r"\n *rows: (\d+)")), int(number(r"\n *cols: (\d+)"))
-    arrays = number(r"engine \{\s*count: (\d+)", 1) * number(r"array \{\s*count: (\d+)", 1)
-    peak = 2 * rows * cols * arrays * platform.core_mhz * 1e-6
-    ports = number(r"\nl2 \{.*?\n *ports: (\d+)", SRAM_PORTS)
-    usual = ComputeConfig()
+    found, version = read(platform), re.search(r'(?m)^version: "(.*)"', platform.text())
     return KPUConfig(
         name=platform.name,
-        version=(re.search(r'(?m)^version: "(.*)"', text) or ["", "1.0.0"])[1],
-        memory=MemoryConfig(
-            sram_l1_bytes=int(number(r"l1 \{.*?size_bytes: (\d+)")),
-            sram_l2_bytes=int(number(r"\nl2 \{.*?size_bytes: (\d+)")),
-            dram_bytes=int(number(r"\nddr \{.*?size_bytes: (\d+)")),
-            dram_bandwidth_gbps=platform.dram_gbps,
-            sram_bandwidth_gbps=number(r"\nl2 \{.*?bytes_per_cycle: (\d+)")
-            * ports
-            * platform.core_mhz
-            * 1e-3,
-            cache_line_bytes=int(number(r"\nl2 \{.*?access_width_bytes: (\d+)", 64)),
-        ),
-        compute=ComputeConfig(
-            systolic_rows=rows,
-            systolic_cols=cols,
-            vector_lanes=int(number(r"lanes: (\d+)")),
-            clock_mhz=platform.core_mhz,
-            tops_int8=peak * rates.get("i8", 0),
-            tops_fp16=peak * rates.get("f16", 0),
-            tops_posit8=peak * rates["posit8"] if "posit8" in rates else usual.tops_posit8,
-            tdp_watts=number(r"tdp_w: (\S+)", usual.tdp_watts),
-        ),
-        supported_precisions=[precision for precision, kind in ELEMENTS.items() if kind in rates],
+        version="1.0.0" if version is None else version[1],
+        memory=MemoryConfig(**found.memory),  # type: ignore[arg-type]  # names and numbers of fields
+        compute=ComputeConfig(**found.compute),  # type: ignore[arg-type]
+        supported_precisions=[KPUPrecision(word) for word in found.precisions],
     )

@@ -26,9 +26,10 @@ from kpusim.kpu.spec import (
     Spec,
 )
 from kpusim.platform import Platform
-from kpusim.program import Program
-from kpusim.run import Run
-from kpusim.simulation import Mode, Simulation
+from kpusim.program.program import Program
+from kpusim.run.run import Run
+from kpusim.run.view import Mode
+from kpusim.simulation.simulation import Simulation
 
 #: Of the random inputs of a typical case, for programs whose time depends on values.
 TYPICAL_SEED = 1

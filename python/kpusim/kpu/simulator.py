@@ -11,8 +11,9 @@ from typing import Any
 from kpusim.errors import KpusimError
 from kpusim.kpu.runtime import TYPICAL_SEED, device_of, device_program
 from kpusim.kpu.spec import Array, KPUConfig, KPUProgram, KPUSimulatorInterface, RuntimeError
-from kpusim.results import Events
-from kpusim.simulation import Mode, Simulation
+from kpusim.run.results import Events
+from kpusim.run.view import Mode
+from kpusim.simulation.simulation import Simulation
 
 
 class MemoryAccess(tuple[int, str, int, int]):

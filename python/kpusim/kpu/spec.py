@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kpusim.errors import KpusimError, UnknownNameError, UserError
+from kpusim.errors import UnknownNameError, UserError
+from kpusim.errors.compiling import KPUError
+from kpusim.kpu.shipped import usual
 
 Array = npt.NDArray[Any]
 Spec = tuple[str, tuple[int, ...], str]
@@ -131,15 +133,13 @@ class KPUConfig:
 
     def __post_init__(self) -> None:
         """Fill in what was not given."""
-        if None not in (self.memory, self.compute, self.supported_precisions):
-            return
-        from kpusim.kpu.device import parts_of  # which needs this class
-
-        memory, compute, precisions = parts_of(self.name)
-        self.memory = memory if self.memory is None else self.memory
-        self.compute = compute if self.compute is None else self.compute
+        own = usual(self.name)
+        if self.memory is None:
+            self.memory = MemoryConfig(**own.memory)
+        if self.compute is None:
+            self.compute = ComputeConfig(**own.compute)
         if self.supported_precisions is None:
-            self.supported_precisions = precisions
+            self.supported_precisions = [KPUPrecision(word) for word in own.precisions]
 
     def validate(self) -> list[str]:
         """What is wrong with it; empty when nothing is."""
@@ -309,26 +309,6 @@ class KPUExecutionResult:
     metrics: KPUPerformanceMetrics = field(default_factory=KPUPerformanceMetrics)
     mode: SimulationMode = SimulationMode.FUNCTIONAL
     trace: list[str] = field(default_factory=list)
-
-
-class KPUError(KpusimError):
-    """Base of the errors of a KPU."""
-
-
-class CompilationError(KPUError, UserError):
-    """A model that cannot be compiled."""
-
-
-class UnsupportedOpError(CompilationError):
-    """A model with operators that cannot be compiled; ``ops`` are their names."""
-
-    def __init__(self, ops: list[str], text: str = "") -> None:
-        self.ops = ops
-        super().__init__(text or f"Unsupported operators: {', '.join(ops)}")
-
-    def __reduce__(self) -> tuple[type[UnsupportedOpError], tuple[list[str], str]]:
-        """Pickle with the names."""
-        return type(self), (self.ops, str(self))
 
 
 class MemoryError(KPUError, builtins.MemoryError):

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kpusim.base.verbs import OK, exit_code
 from kpusim.errors import UserError
 from kpusim.llm.composing import estimate, overrides_of
 from kpusim.llm.report import csv_of, json_of, prepared, text_of, write
-from kpusim.verbs import OK, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kpusim.arguments import path_text, whole_number
+from kpusim.base.arguments import path_text, whole_number
 from kpusim.errors import UserError
 from kpusim.llm.architecture import Model
 from kpusim.llm.experts import Routing

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kpusim.frames import extra
+from kpusim.base.extras import extra
 from kpusim.llm.formats import BLOCK, Formats
 
 STEP = 0.05  #: of quantized activations; time does not depend on it

@@ -14,8 +14,8 @@ from typing import Any
 
 from kpusim.errors import HazardWarning, InternalError, KpusimError, SimulationError
 from kpusim.platform import Platform
-from kpusim.program import Program
-from kpusim.running import simulate
+from kpusim.program.program import Program
+from kpusim.simulation.running import simulate
 
 BAD_INPUT, FAILED, BUG = 1, 2, 70  #: as the command's exit codes
 
@@ -94,7 +94,7 @@ def part_of(operation: str) -> str:
 
 def measured(task: Task) -> Measured:
     """Compile and simulate a model for its time."""
-    from kpusim.sweeps.evaluate import columns
+    from kpusim.sweeps.workers.evaluate import columns
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HazardWarning)

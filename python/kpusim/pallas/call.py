@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from kpusim.pallas import internals as jx
-from kpusim.pallas import randomness, refs, scattering, solving, windows  # noqa: F401  (enter their handlers)
 from kpusim.pallas.body import Body, Json, Notes, Refused, literal, pruned
-from kpusim.pallas.equations import HANDLERS
+from kpusim.pallas.primitives import HANDLERS
 
 #: Copies of a block that a call keeps if it does not say how many.
 BUFFERS = 2

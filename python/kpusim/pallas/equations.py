@@ -1,18 +1,17 @@
-"""What each primitive becomes in the exported form. The documentation's coverage table is made of these."""
+"""What primitives on values become in the exported form."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from kpusim.pallas import internals as jx
-from kpusim.pallas.body import Atom, Equation, Handler, Json, Refused, literal
-
-HANDLERS: dict[str, Handler] = {}
+from kpusim.pallas.body import Atom, Equation, Json, Refused, literal
+from kpusim.pallas.handlers import handles, ints
 
 #: Primitives that have the same name, and no parameter that changes values.
 ELEMENTWISE = """
@@ -25,17 +24,6 @@ ELEMENTWISE = """
 
 #: Least bits of the elements of some of them.
 WIDER = {"nextafter": 16, "population_count": 8, "clz": 8}
-
-
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Enter a function for these primitives."""
-
-    def enter(function: Handler) -> Handler:
-        for name in names:
-            HANDLERS[name] = function
-        return function
-
-    return enter
 
 
 @handles(*ELEMENTWISE)
@@ -452,42 +440,3 @@ def check(equation: Equation) -> Sequence[Atom]:
     if not equation.params["debug"]:
         raise Refused("`checkify.check`; take pl.debug_check")
     return dropped(equation) if jx.checks_are_on() else []
-
-
-def ints(values: Any) -> list[int]:
-    """Plain numbers."""
-    return [int(value) for value in values]
-
-
-def coverage() -> str:
-    """The primitives that kernels may consist of, as a table of the documentation."""
-    from kpusim.pallas import (  # noqa: F401  (enter their handlers)
-        randomness,
-        refs,
-        scattering,
-        solving,
-        windows,
-    )
-
-    groups = {
-        "refs, copies, semaphores": "refs",
-        "control flow": "refs",
-        "values": "equations",
-        "scatters": "scattering",
-        "windows and functions": "windows",
-        "linear algebra": "solving",
-        "random numbers": "randomness",
-    }
-    control = {"cond", "while", "scan", "run_scoped"}
-    rows = ["| group | primitives |", "|---|---|"]
-    for group, module in groups.items():
-        names = sorted(
-            name
-            for name, handler in HANDLERS.items()
-            if handler.__module__.endswith(module)
-            and (module != "refs" or (name in control) == (group == "control flow"))
-        )
-        rows.append(f"| {group} | {' '.join(f'`{name}`' for name in names)} |")
-    inlined = sorted(primitive.name for primitive in jx.INLINED)
-    rows.append(f"| inlined | {' '.join(f'`{name}`' for name in inlined)} |")
-    return "\n".join(rows) + "\n"

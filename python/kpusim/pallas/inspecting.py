@@ -14,8 +14,8 @@ from kpusim.errors import KpusimError
 from kpusim.pallas.capture import captured, text_of
 from kpusim.pallas.running import PLATFORM
 from kpusim.platform import Platform
-from kpusim.program import Program, StrPath
-from kpusim.simulation import Simulation
+from kpusim.program.program import Program, StrPath
+from kpusim.simulation.simulation import Simulation
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kpusim.arguments import path_text
+from kpusim.base.arguments import path_text
 from kpusim.errors import UserError
 from kpusim.pallas.body import Json
 from kpusim.pallas.capture import captured, captured_call, check, text_of
 from kpusim.platform import Platform
-from kpusim.program import Program, StrPath
+from kpusim.program.program import Program, StrPath
 
 #: How the names of exported files end.
 SUFFIX = ".pallas.json"

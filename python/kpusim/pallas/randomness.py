@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kpusim.pallas import equations  # noqa: F401  (keys take its handlers for moves)
 from kpusim.pallas import internals as jx
 from kpusim.pallas.body import Atom, Equation, Handler, Json, Refused, literal
-from kpusim.pallas.equations import HANDLERS, handles
+from kpusim.pallas.handlers import HANDLERS, handles
 
 WORD = np.dtype(np.uint32)
 #: What `stochastic_round` gives, as on a TPU.

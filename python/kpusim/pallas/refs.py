@@ -13,7 +13,7 @@ import numpy as np
 
 from kpusim.pallas import internals as jx
 from kpusim.pallas.body import Atom, Equation, Json, Refused, is_slice, literal
-from kpusim.pallas.equations import handles, ints
+from kpusim.pallas.handlers import handles, ints
 
 FLAG = [((), np.bool_)]
 

@@ -18,9 +18,10 @@ from kpusim.pallas import internals as jx
 from kpusim.pallas.capture import NO_GRADIENT, on_mesh, traced
 from kpusim.pallas.program import PallasProgram, export_call
 from kpusim.platform import Platform
-from kpusim.program import StrPath
-from kpusim.run import Run
-from kpusim.simulation import Mode, Simulation
+from kpusim.program.program import StrPath
+from kpusim.run.run import Run
+from kpusim.run.view import Mode
+from kpusim.simulation.simulation import Simulation
 
 #: Device of a run that names none; read with the package, so that no first call waits for it.
 PLATFORM = "tile32"

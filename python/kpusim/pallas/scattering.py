@@ -11,7 +11,7 @@ from jax import lax
 
 from kpusim.pallas import internals as jx
 from kpusim.pallas.body import Atom, Equation
-from kpusim.pallas.equations import handles
+from kpusim.pallas.handlers import handles
 
 Array = Any
 #: What becomes of the old elements of a window and the updates.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from kpusim.pallas.body import Atom, Equation
-from kpusim.pallas.equations import handles
+from kpusim.pallas.handlers import handles
 
 Array = Any
 

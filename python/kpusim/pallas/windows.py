@@ -12,7 +12,7 @@ from jax import lax
 
 from kpusim.pallas import internals as jx
 from kpusim.pallas.body import Atom, Equation, Refused
-from kpusim.pallas.equations import handles, ints
+from kpusim.pallas.handlers import handles, ints
 
 Array = Any
 Several = Sequence[Array]

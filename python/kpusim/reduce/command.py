@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from kpusim.base.verbs import OK, exit_code
 from kpusim.errors import UserError
 from kpusim.reduce.reducing import Reduced, reduce
-from kpusim.verbs import OK, exit_code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from kpusim.base.extras import extra
 from kpusim.errors import UserError
-from kpusim.frames import extra
 
 GRAPHS = (5, 10)  #: kinds of attributes that hold graphs: GRAPH and GRAPHS
 

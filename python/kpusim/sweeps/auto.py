@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kpusim.sweeps.designs import Design, designs_of
+from kpusim.sweeps.evaluating import Evaluating
 from kpusim.sweeps.front import Vector, dominates, front_of
 from kpusim.sweeps.table import Judge
-
-if TYPE_CHECKING:
-    from kpusim.sweeps.running import Running
 
 #: Ratios of simulated and predicted objectives, before any is known. A mapping that another one dominates
 #: by more
@@ -51,7 +48,7 @@ class Errors:
         )
 
 
-def simulate_what_may_be_best(running: Running) -> Iterator[None]:
+def simulate_what_may_be_best(running: Evaluating) -> Iterator[None]:
     """Predict all designs; then, a generation at a time, simulate those that could be on the front."""
     spec = running.spec
     designs = {design.number: design for design in designs_of(spec, running.space)}
@@ -88,7 +85,7 @@ def simulate_what_may_be_best(running: Running) -> Iterator[None]:
 
 
 def _learn(
-    running: Running,
+    running: Evaluating,
     judge: Judge,
     design: Design,
     predicted: Vector | None,

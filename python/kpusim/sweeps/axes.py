@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kpusim.base.tables import front_ends
 from kpusim.errors import UserError
 from kpusim.platform import OverrideValue, Platform
 from kpusim.sweeps.formula import Formula
 from kpusim.sweeps.quantity import Quantity, quantity_of, whole
-from kpusim.tables import front_ends
 
 OPTION, PARAM = "option.", "param."  #: axes of the front end's options, and of the program's parameters
 MOST_VALUES = 100_000  #: of one axis

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kpusim.base.verbs import BAD_INPUT, INTERRUPTED, OK, exit_code
 from kpusim.errors import UserError
 from kpusim.sweeps.designs import Space, designs_of
 from kpusim.sweeps.reading import read_spec, yaml_module
@@ -17,7 +18,6 @@ from kpusim.sweeps.results import SweepResults
 from kpusim.sweeps.running import Status
 from kpusim.sweeps.spec import Spec
 from kpusim.sweeps.sweeping import sweep
-from kpusim.verbs import BAD_INPUT, INTERRUPTED, OK, exit_code
 
 USAGE = """\
 kpusim sweep SPEC -o DIR            run the sweep that a YAML file states; the same command goes on with it
@@ -229,8 +229,8 @@ def _time(seconds: float) -> str:
 
 def _dry_run(spec: Spec) -> int:
     """What a sweep would run, and the time of its first point on this machine."""
-    from kpusim.sweeps.evaluate import Evaluator
     from kpusim.sweeps.running import task_of
+    from kpusim.sweeps.workers.evaluate import Evaluator
 
     space = Space(spec)
     if spec.sample == "search":

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from kpusim import __version__
+from kpusim._core import version as __version__
 from kpusim.errors import UserError
-from kpusim.sweeps.evaluate import How, Outcome
 from kpusim.sweeps.spec import changes_between
+from kpusim.sweeps.workers.evaluate import How, Outcome
 
 NAME = "journal.jsonl"
 SCHEMA = 1

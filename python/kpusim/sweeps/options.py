@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kpusim.base.tables import OptionValue
 from kpusim.errors import UserError
 from kpusim.platform import text_of
-from kpusim.tables import OptionValue
 
 #: Options that name a file or a folder.
 READS = ("calibrate", "mapping", "header")

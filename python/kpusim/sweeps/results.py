@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from kpusim.errors import MissingPackageError, UserError
 from kpusim.platform import OverrideValue, Platform, text_of
 from kpusim.run import Difference, Run, diff
-from kpusim.sweeps.evaluate import Task
 from kpusim.sweeps.journal import Journal
 from kpusim.sweeps.options import Options, content_digest, with_files
 from kpusim.sweeps.spec import digest_of, file_digest
 from kpusim.sweeps.table import COLUMNS, FIRST, STATE, TABLE, read_rows, value_of
+from kpusim.sweeps.workers.evaluate import Task
 
 if TYPE_CHECKING:
     from pandas import DataFrame

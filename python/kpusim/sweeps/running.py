@@ -12,13 +12,13 @@ from typing import Any
 from kpusim.errors import UserError
 from kpusim.sweeps.auto import simulate_what_may_be_best
 from kpusim.sweeps.designs import Design, Space, designs_of
-from kpusim.sweeps.evaluate import How, Outcome, Task
 from kpusim.sweeps.journal import NAME, Journal, header_of
 from kpusim.sweeps.options import with_files
-from kpusim.sweeps.pool import LocalWorkers, Workers
 from kpusim.sweeps.search import search
 from kpusim.sweeps.spec import Spec
 from kpusim.sweeps.table import Row, Table
+from kpusim.sweeps.workers.evaluate import How, Outcome, Task
+from kpusim.sweeps.workers.pool import LocalWorkers, Workers
 
 
 class StopError(Exception):

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kpusim.errors import MissingPackageError
 from kpusim.sweeps.designs import Design
-from kpusim.sweeps.evaluate import How
+from kpusim.sweeps.evaluating import Evaluating
 from kpusim.sweeps.table import Judge
-
-if TYPE_CHECKING:
-    from kpusim.sweeps.running import Running
+from kpusim.sweeps.workers.evaluate import How
 
 #: What a design that failed counts as, by objective: worse than any other.
 WORST = 1e300
 PATIENCE = 20  #: generations that bring no new design before a search ends
 
 
-def search(running: Running) -> Iterator[None]:
+def search(running: Evaluating) -> Iterator[None]:
     """Ask, evaluate, tell. The same sweep asks for the same designs, whoever evaluates them."""
     spec, space = running.spec, running.space
     how: How = "estimate" if spec.fidelity == "estimate" else "simulate"
@@ -60,7 +58,7 @@ def search(running: Running) -> Iterator[None]:
         running.notes.append(f"the search ended after {len(known)} designs: it asked for no new one.")
 
 
-def _values(running: Running, judge: Judge, design: Design | None, how: How) -> list[float]:
+def _values(running: Evaluating, judge: Judge, design: Design | None, how: How) -> list[float]:
     """The objectives of a design; one that fails, or keeps not its constraints, is the worst."""
     worst = [WORST] * len(running.spec.objectives)
     if design is None:

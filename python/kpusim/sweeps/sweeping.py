@@ -12,12 +12,12 @@ from typing import Any
 
 from kpusim.errors import ArgumentError
 from kpusim.platform import Platform
-from kpusim.program import Program
-from kpusim.sweeps.pool import Workers
+from kpusim.program.program import Program
 from kpusim.sweeps.reading import read_spec
 from kpusim.sweeps.results import StrPath, SweepResults
 from kpusim.sweeps.running import PROGRAMS, Progress, Running, local_workers, prepare_folder
 from kpusim.sweeps.spec import Spec
+from kpusim.sweeps.workers.pool import Workers
 
 
 def sweep(
@@ -83,7 +83,7 @@ def sweep(
 def _workers(scheduler: str | None, count: int | None, spec: Spec) -> Callable[[], Workers]:
     if scheduler is None:
         return local_workers(count or len(os.sched_getaffinity(0)), spec.timeout)
-    from kpusim.sweeps.cluster import dask_workers
+    from kpusim.sweeps.workers.cluster import dask_workers
 
     return dask_workers(scheduler, spec)
 

@@ -13,10 +13,10 @@ from kpusim.errors import UserError
 from kpusim.platform import OverrideValue, Platform, text_of
 from kpusim.sweeps.constraints import Constraint
 from kpusim.sweeps.designs import Design
-from kpusim.sweeps.evaluate import Outcome
 from kpusim.sweeps.front import Vector, combined, front_of, keeps
 from kpusim.sweeps.machines import Machines
 from kpusim.sweeps.spec import Spec
+from kpusim.sweeps.workers.evaluate import Outcome
 
 TABLE, COLUMNS = "table.csv", "columns.csv"
 #: Columns before those of axes, and what they mean.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from kpusim.arrays import Array
+from kpusim.base.arrays import Array
 
 
 def to_array(value: torch.Tensor) -> Array:

@@ -15,12 +15,13 @@ from typing import Any
 import torch
 
 from kpusim.errors import UserError
-from kpusim.kpu.spec import UnsupportedOpError
+from kpusim.errors.compiling import UnsupportedOpError
 from kpusim.platform import Platform
 from kpusim.precision import Mixing
-from kpusim.program import Program
-from kpusim.run import Run
-from kpusim.simulation import Mode, Simulation
+from kpusim.program.program import Program
+from kpusim.run.run import Run
+from kpusim.run.view import Mode
+from kpusim.simulation.simulation import Simulation
 from kpusim.torch.arrays import to_array, to_tensor
 from kpusim.torch.breaks import called
 from kpusim.torch.capture import Captured, Flat, flat_program, to_onnx

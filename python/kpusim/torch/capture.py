@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from kpusim.errors import UserError
-from kpusim.kpu.spec import UnsupportedOpError
+from kpusim.errors.compiling import UnsupportedOpError
 from kpusim.torch.decompositions import DECOMPOSITIONS
 
 OPSET = 20

@@ -14,8 +14,8 @@ from torch.utils import _pytree as pytree
 
 from kpusim.errors import UserError
 from kpusim.platform import Platform
-from kpusim.run import Run
-from kpusim.simulation import Simulation
+from kpusim.run.run import Run
+from kpusim.simulation.simulation import Simulation
 from kpusim.torch.backend import Options, compiled
 from kpusim.torch.capture import Captured, Flat, captured, flat_program, onnx_program
 

@@ -1,8 +1,10 @@
-// Passes on small networks as texts: each file of texts/ says in its first line which pass runs, and has the graph before and,
-// behind a line ---, after it. What a graph computes stays the same.
+// Passes on small networks as texts: each file of texts/ says in its first line which pass runs, with which options in
+// brackets, and has the graph before and, behind a line ---, after it. What a graph computes stays the same. The page of the
+// passes shows them (page_test.cpp).
 //
 // With KPU_UPDATE_TEXTS set, files get what passes make now: look at the difference before you keep it.
-#include <fmt/format.h>
+#include "tests/compiler/passes/texts.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,18 +23,30 @@ using namespace testing;
 
 constexpr std::string_view separator = "---\n";
 
-std::vector<std::string> files() {
-    std::vector<std::string> paths;
-    for (const auto& entry :
-         std::filesystem::directory_iterator(std::string(KPUSIM_SOURCE_DIR) + "/tests/compiler/passes/texts"))
-        paths.push_back(entry.path().string());
-    std::sort(paths.begin(), paths.end());
-    return paths;
-}
-
 const Pass& pass_named(const std::string& name) {
     const std::vector<Pass>& table = pass_table();
     return *std::find_if(table.begin(), table.end(), [&](const Pass& pass) { return pass.name == name; });
+}
+
+Options options_in(const std::string& title) {
+    const size_t bracket = title.find('['), equals = title.find('=');
+    Options how = options();
+    if (bracket == std::string::npos || bracket > title.find(':')) return how;
+    const std::string option = title.substr(bracket + 1, equals - bracket - 1),
+                      value = title.substr(equals + 1, title.find(']') - equals - 1);
+    if (option == "array") return options_of_array(std::stoull(value));
+    if (option == "precision")
+        how.precision = parse_elem_type(value).value();
+    else if (option == "l1_bytes")
+        how.l1_bytes = std::stoull(value);
+    else
+        ADD_FAILURE() << title << ": there is no such option";
+    return how;
+}
+
+/// By how much the outputs may differ.
+double allowed_by(Exactness exactness) {
+    return exactness == Exactness::bits ? 0 : exactness == Exactness::rounding ? 1e-6 : 1e-3;
 }
 
 class PassTexts : public ::testing::TestWithParam<std::string> {};
@@ -42,7 +56,7 @@ TEST_P(PassTexts, AfterIsWhatThePassMakesOfBefore) {
     const size_t middle = content.find(separator);
     const std::string before = content.substr(0, middle);
     ASSERT_EQ(before.rfind("# ", 0), 0u);
-    const std::string name = before.substr(2, before.find(':') - 2);
+    const std::string name = pass_of(title_of(before));
     ASSERT_TRUE(is_pass(name)) << name;
 
     Graph graph = graph::from_text(before, GetParam()).graph;
@@ -52,9 +66,9 @@ TEST_P(PassTexts, AfterIsWhatThePassMakesOfBefore) {
     const auto inputs = random_inputs(graph, random);
     const auto expected = outputs_of(graph, inputs);
     const Pass& pass = pass_named(name);
-    pass.run(graph, options());
+    pass.run(graph, options_in(title_of(before)));
     graph::check(graph);
-    EXPECT_LE(difference(expected, outputs_of(graph, inputs)), pass.exactness == Exactness::bits ? 0 : 1e-6);
+    EXPECT_LE(difference(expected, outputs_of(graph, inputs)), allowed_by(pass.exactness));
     const std::string after = to_text(graph);
     if (std::getenv("KPU_UPDATE_TEXTS") != nullptr)
         std::ofstream(GetParam()) << before << separator << after;

@@ -1,0 +1,1 @@
+"""Points of a sweep evaluated: in this process, in those of this machine, on a cluster."""
