@@ -146,7 +146,7 @@ bool is_tanh_of_softplus(const Rewriter& rewriter, const Node& w, ValueId x) {
 
 std::string_view activation_of(const Rewriter& rewriter, double constant, ValueId x, ValueId w) {
     const Node* f = rewriter.producer(w);
-    if (f == nullptr || f->spec().op_class != OpcodeClass::elementwise) return "";
+    if (f == nullptr || !is_elementwise(*f)) return "";
     if (constant == 1) {
         if (is(*f, "sigmoid") && f->inputs[0] == x) return "silu";
         if (is_hard_sigmoid(rewriter, *f, x)) return "hard_swish";

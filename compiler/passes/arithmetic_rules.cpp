@@ -186,9 +186,7 @@ std::optional<NodeId> scaled_by_number(const Rewriter& rewriter, ValueId factor)
 bool merge_scales(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (!graph::is_product(node.spec()) || node.spec().op_class != OpcodeClass::gemm ||
-        !is_plain(graph, node))
-        return false;
+    if (!is_matrix_product(node) || !is_plain(graph, node)) return false;
     std::optional<NodeId> first = scaled_by_number(rewriter, node.inputs[0]),
                           second = scaled_by_number(rewriter, node.inputs[1]);
     if (!first || !second || first == second) return false;

@@ -7,7 +7,7 @@ namespace kpu::passes {
 bool fit_groups(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (!is_any(node, {"conv1d", "conv2d", "conv2d.acc", "conv3d"})) return false;
+    if (!is_convolution(node) || node.spec().depthwise) return false;
     const int64_t groups = node.attrs.integer("groups", 1);
     const graph::Value &x = graph.value(node.inputs[0]), &w = graph.value(node.inputs[1]),
                        &y = graph.value(node.outputs[0]);

@@ -136,15 +136,14 @@ int64_t reduced_elements(const Dims& shape, const std::vector<bool>& reduced) {
 }
 
 /// Some steps of it are the result, so those of parts are too.
-bool chooses(const Node& node) { return is_any(node, {"reduce_max", "reduce_min"}); }
+bool chooses(const Node& node) { return node.spec().traits.in_steps == InSteps::moved; }
 
 }  // namespace
 
 bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (!is_any(node, {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_l2"}))
-        return false;
+    if (node.spec().traits.needs != Needs::reduced || node.attrs.find("axes") == nullptr) return false;
     const graph::Value& x = graph.value(node.inputs[0]);
     const std::vector<bool> reduced = reduced_axes(x.shape, node.attrs);
     std::vector<int64_t> inner;
@@ -173,7 +172,7 @@ bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room) {
 bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (!is_any(node, {"avgpool", "maxpool"})) return false;
+    if (node.spec().traits.needs != Needs::pool) return false;
     const graph::Value& x = graph.value(node.inputs[0]);
     const Dims& y = graph.value(node.outputs[0]).shape;
     const auto window = ints_of(node, "kernel_shape"), pads = ints_of(node, "pads");
@@ -210,7 +209,7 @@ bool is_too_large(const graph::Value& x, const Dims& y, const std::vector<size_t
 bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (!is(node, "resize")) return false;
+    if (node.spec().traits.needs != Needs::resized) return false;
     const graph::Value& x = graph.value(node.inputs[0]);
     const Dims& y = graph.value(node.outputs[0]).shape;
     std::vector<size_t> whole;
@@ -229,8 +228,8 @@ bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room) {
         for (size_t d = 0; d < y.rank; ++d) (d == along ? second : first).list[i].reals[d] = 1;
     }
     const ValueId between =
-        rewriter.add("resize", {node.inputs[0]}, first, like(graph, node, node.inputs[0]));
-    rewriter.replace_node(id, "resize", {between}, second);
+        rewriter.add(node.spec().name, {node.inputs[0]}, first, like(graph, node, node.inputs[0]));
+    rewriter.replace_node(id, node.spec().name, {between}, second);
     return true;
 }
 

@@ -42,7 +42,7 @@ bool image_fits(const graph::Value& x, const graph::Value& w, const graph::Value
 bool fit_transposed(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (!is(node, "conv_transpose2d")) return false;
+    if (!node.spec().transposed) return false;
     const graph::Value x = graph.value(node.inputs[0]), w = graph.value(node.inputs[1]),
                        y = graph.value(node.outputs[0]);
     if (image_fits(x, w, y, node.attrs.integer("groups", 1), room)) return false;

@@ -15,8 +15,7 @@ namespace {
 bool keep_dimensions(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (node.spec().op_class != OpcodeClass::reduction || node.attrs.find("keepdims") == nullptr)
-        return false;
+    if (node.spec().traits.needs != Needs::reduced || node.attrs.find("keepdims") == nullptr) return false;
     if (node.attrs.integer("keepdims", 0) != 0) return false;
     BoundAttrs attrs = node.attrs;
     set_integer(attrs, "keepdims", 1);
@@ -38,7 +37,7 @@ bool keep_dimensions(Rewriter& rewriter, NodeId id) {
 bool transpose_weights(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
-    if (!is_any(node, {"gemm", "matmul"})) return false;
+    if (!is_matrix_product(node)) return false;
     const graph::Value& b = graph.value(node.inputs[1]);
     const Node* reshape = rewriter.producer(node.inputs[0]);
     if (!b.constant() || b.shape.rank != 2 || reshape == nullptr || !is(*reshape, "reshape")) return false;

@@ -41,8 +41,9 @@ bool take_scale_and_bias(Rewriter& rewriter, NodeId id) {
     if (!is_any(node, {"mul", "add"})) return false;
     for (const size_t i : {size_t{0}, size_t{1}}) {
         const Node* norm = rewriter.producer(node.inputs[i]);
-        if (norm == nullptr || norm->spec().op_class != OpcodeClass::norm) continue;
-        if (!is_any(*norm, {"layernorm", "rmsnorm"}) || !rewriter.read_only_by(node.inputs[i], id)) continue;
+        if (norm == nullptr || !is_any(*norm, {"layernorm", "rmsnorm"}) ||
+            !rewriter.read_only_by(node.inputs[i], id))
+            continue;
         const graph::Value& c = graph.value(node.inputs[1 - i]);
         const Dims& shape = graph.value(node.outputs[0]).shape;
         if (!(shape == graph.value(norm->outputs[0]).shape)) continue;

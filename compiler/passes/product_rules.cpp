@@ -93,7 +93,7 @@ Dims matrices(Dims lead, int64_t rows, int64_t columns) {
 bool read_once(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (!is_any(node, {"gemm", "matmul"}) || node.inputs.size() != 2) return false;
+    if (!is_matrix_product(node) || node.inputs.size() != 2) return false;
     const graph::Value a = graph.value(node.inputs[0]), y = graph.value(node.outputs[0]);
     if (!is_plain_float(a) || !is_plain_float(y)) return false;
     const std::optional<Repeated> of = find_repeated(rewriter, node.inputs[1]);

@@ -15,7 +15,8 @@ bool all(const std::vector<int64_t>& values, int64_t value) {
 }
 
 bool steps_over_pixels(const Graph& graph, const Node& node) {
-    if (!is_any(node, {"conv2d", "conv2d.acc", "conv2d.group"})) return false;
+    const OpcodeSpec& spec = node.spec();
+    if (spec.window_rank != 2 || spec.depthwise || spec.transposed) return false;
     const graph::Value &x = graph.value(node.inputs[0]), &w = graph.value(node.inputs[1]);
     return w.shape[0] == 1 && w.shape[1] == 1 && all(ints_of(node, "pads"), 0) &&
            !all(ints_of(node, "strides"), 1) && !x.constant() &&

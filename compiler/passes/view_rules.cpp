@@ -42,8 +42,7 @@ bool simplify_transpose(Rewriter& rewriter, NodeId id) {
 /// A reshape that drops the dimensions which a reduction has kept.
 bool drop_kept_dimensions(Rewriter& rewriter, NodeId id, const Node& maker) {
     Graph& graph = rewriter.graph;
-    if (maker.spec().op_class != OpcodeClass::reduction || maker.attrs.integer("keepdims", 0) == 0)
-        return false;
+    if (maker.spec().traits.needs != Needs::reduced || maker.attrs.integer("keepdims", 0) == 0) return false;
     if (!rewriter.read_only_by(maker.outputs[0], id)) return false;
     const graph::Value& x = graph.value(maker.inputs[0]);
     BoundAttrs attrs = maker.attrs;
