@@ -19,25 +19,11 @@ bool broadcasts_freely(const Graph& graph, const Node& node, size_t rank) {
 }
 
 bool works_in_any_order(const Graph& graph, const Node& node) {
+    const Traits& traits = node.spec().traits;
     const size_t rank = graph.value(node.outputs[0]).shape.rank;
-    if (rank < 2) return false;
-    switch (node.spec().op_class) {
-        case OpcodeClass::elementwise:
-            return broadcasts_freely(graph, node, rank);
-        case OpcodeClass::convert:
-        case OpcodeClass::softmax:
-            return true;
-        case OpcodeClass::norm:
-            return is_any(node, {"layernorm", "rmsnorm"});
-        case OpcodeClass::view:
-            return is_any(node, {"concat", "split", "slice", "pad", "choose", "insert_rows"});
-        case OpcodeClass::reduction:
-            return node.attrs.integer("keepdims", 0) != 0;
-        case OpcodeClass::pooling:
-            return is(node, "resize");
-        default:
-            return false;
-    }
+    if (rank < 2 || !traits.any_order) return false;
+    if (traits.elementwise) return broadcasts_freely(graph, node, rank);
+    return traits.needs != Needs::reduced || node.attrs.integer("keepdims", 0) != 0;
 }
 
 }  // namespace
@@ -101,7 +87,7 @@ void Layouts::find_free_nodes() {
 
 bool Layouts::follows(NodeId id, size_t operand) const {
     const Node& node = graph_.nodes[id];
-    if (node.spec().op_class == OpcodeClass::norm && operand > 0) return false;  // vectors along the axis
+    if (node.spec().traits.vectors && operand > 0) return false;  // vectors along the axis
     const graph::Value& value = graph_.value(node.inputs[operand]);
     return value.shape.rank == graph_.value(node.outputs[0]).shape.rank;
 }
@@ -209,7 +195,7 @@ void Layouts::set_order(NodeId id, const Perm& order) {
 /// The numbers of a reduction along several axes are summed up in the same order as before.
 bool Layouts::allowed(NodeId id, const Perm& order) const {
     const Node& node = graph_.nodes[id];
-    if (node.spec().op_class != OpcodeClass::reduction) return true;
+    if (node.spec().traits.needs != Needs::reduced) return true;
     const Perm places = graph::inverse(order);
     std::vector<int64_t> axes = ints_of(node, "axes");
     for (int64_t& axis : axes) axis = static_cast<int64_t>(from_front(axis, order.size()));

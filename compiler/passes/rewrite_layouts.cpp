@@ -157,7 +157,7 @@ class LayoutRewriter {
     }
 
     bool follows_order(const Node& node, size_t operand) const {
-        const bool vector = node.spec().op_class == OpcodeClass::norm && operand > 0;
+        const bool vector = node.spec().traits.vectors && operand > 0;
         return !vector && shapes_[node.inputs[operand]].rank == shapes_[node.outputs[0]].rank;
     }
 
@@ -189,8 +189,7 @@ class LayoutRewriter {
             if (attr.name == "axis") attr.integer = moved(attr.integer);
             if (attr.name == "axes") {
                 for (int64_t& axis : attr.ints) axis = moved(axis);
-                if (node.spec().op_class == OpcodeClass::reduction)
-                    std::sort(attr.ints.begin(), attr.ints.end());
+                if (node.spec().traits.needs == Needs::reduced) std::sort(attr.ints.begin(), attr.ints.end());
             }
             if (attr.name == "sizes") attr.ints = permuted(attr.ints, order);
             if (attr.name == "scales" && !attr.reals.empty()) attr.reals = permuted(attr.reals, order);
