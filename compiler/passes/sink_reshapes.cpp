@@ -31,10 +31,9 @@ bool comes_of_product(const Rewriter& rewriter, ValueId value) {
         const Node* node = rewriter.producer(waiting.back());
         waiting.pop_back();
         if (node == nullptr) continue;
-        const OpcodeClass kind = node->spec().op_class;
-        if (kind == OpcodeClass::gemm || kind == OpcodeClass::conv) return true;
-        const bool by_rows =
-            kind == OpcodeClass::elementwise || kind == OpcodeClass::norm || kind == OpcodeClass::convert;
+        const OpcodeSpec& spec = node->spec();
+        if (spec.macs != nullptr) return true;
+        const bool by_rows = spec.traits.elementwise || spec.traits.vectors || spec.traits.converts;
         if (by_rows) waiting.insert(waiting.end(), node->inputs.begin(), node->inputs.end());
     }
     return false;
@@ -44,18 +43,10 @@ bool comes_of_product(const Rewriter& rewriter, ValueId value) {
 bool works_on_rows(const Graph& graph, const Node& node) {
     const Dims& shape = graph.value(node.outputs[0]).shape;
     if (node.outputs.size() != 1 || has_quant(graph.value(node.outputs[0]))) return false;
-    switch (node.spec().op_class) {
-        case OpcodeClass::elementwise:
-        case OpcodeClass::convert:
-            return true;
-        case OpcodeClass::norm:
-            return is_any(node, {"layernorm", "rmsnorm"}) &&
-                   from_front(node.attrs.integer("axis", 0), shape.rank) + 1 == shape.rank;
-        case OpcodeClass::softmax:
-            return from_front(node.attrs.integer("axis", 0), shape.rank) + 1 == shape.rank;
-        default:
-            return false;
-    }
+    const Traits& traits = node.spec().traits;
+    if (traits.elementwise || traits.converts) return true;
+    return traits.needs == Needs::row &&
+           from_front(node.attrs.integer("axis", 0), shape.rank) + 1 == shape.rank;
 }
 
 /// A constant that is the same for all rows.
