@@ -24,21 +24,18 @@ bool is_finite(const Rewriter& rewriter, ValueId id, int depth = 0) {
     }
     const Node* const node = rewriter.producer(id);
     if (node == nullptr || depth > most_depth) return false;
-    if (graph::is_product(node->spec()) ||
-        is_any(*node, {"softmax", "sigmoid", "tanh", "erf", "layernorm", "rmsnorm", "group_norm"}))
-        return true;
-    const auto all_from = [&](size_t first) {
-        return std::all_of(node->inputs.begin() + static_cast<std::ptrdiff_t>(first), node->inputs.end(),
-                           [&](ValueId x) { return is_finite(rewriter, x, depth + 1); });
-    };
-    if (is(*node, "where")) return all_from(1);
+    const OpcodeSpec& spec = node->spec();
+    if (graph::is_product(spec) || spec.traits.finite == Finite::always) return true;
     if (is(*node, "div")) {
         const auto by = uniform_number(rewriter.graph.value(node->inputs[1]));
         return by && std::fabs(*by) > 1 / finite_scores && is_finite(rewriter, node->inputs[0], depth + 1);
     }
-    return is_any(*node, {"add", "sub", "mul", "max", "min", "reshape", "transpose", "slice", "concat", "neg",
-                          "abs", "relu"}) &&
-           all_from(0);
+    if (spec.traits.finite != Finite::of_finite) return false;
+    for (size_t i = 0; i < node->inputs.size(); ++i) {
+        const bool data = operand_spec(spec.inputs, i).role == OperandRole::data;
+        if (data && !is_finite(rewriter, node->inputs[i], depth + 1)) return false;
+    }
+    return true;
 }
 
 /// Of each row along the last dimension some element is finite, and none is +infinity or NaN.
