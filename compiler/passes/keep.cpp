@@ -15,7 +15,7 @@ namespace {
 
 /// Whether it has the product of narrow factors whose sums stay f32.
 bool has_wide_sums(const Graph& graph, const Node& node, ElemType narrow, const graph::Supports& supports) {
-    const std::string_view form = graph::accumulating_form(node.spec());
+    const std::string_view form = node.spec().traits.sums_form;
     if (!graph::is_product(node.spec()) || form.empty() || !is_float(narrow)) return false;
     std::vector<ElemType> types{narrow, narrow};
     if (node.inputs.size() == 3) {
@@ -98,7 +98,7 @@ class Keeper {
     /// A product of narrow factors whose sums are f32: what a device without f32 products can do.
     void accumulate(NodeId id) {
         const Node node = rewriter_.graph.nodes[id];
-        rewriter_.replace_node(id, graph::accumulating_form(node.spec()), node.inputs, node.attrs);
+        rewriter_.replace_node(id, node.spec().traits.sums_form, node.inputs, node.attrs);
         sums_.insert(id);
     }
 

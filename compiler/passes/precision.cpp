@@ -72,7 +72,7 @@ class WideOutputs {
 
     bool is_plain_product(const Node& node) const {
         const Graph& graph = rewriter_.graph;
-        if (node.kept != ElemType::none || graph::accumulating_form(node.spec()).empty() ||
+        if (node.kept != ElemType::none || node.spec().traits.sums_form.empty() ||
             !is_plain_float(graph.value(node.outputs[0])))
             return false;
         return node.inputs.size() < 3 || graph.value(node.inputs[2]).constant();
@@ -87,7 +87,7 @@ class WideOutputs {
             operands[2] = rewriter_.add_constant(bias.name, ElemType::f32, bias.shape,
                                                  graph::make_numbers(ElemType::f32, graph::numbers(bias)));
         }
-        rewriter_.replace_node(id, graph::accumulating_form(node.spec()), operands, node.attrs);
+        rewriter_.replace_node(id, node.spec().traits.sums_form, operands, node.attrs);
     }
 
     Rewriter rewriter_;

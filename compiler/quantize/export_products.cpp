@@ -130,8 +130,8 @@ void convolution(ExportedNode& n) {
 
 void export_products(Exports& t) {
     for (const OpcodeSpec& row : opcode_table()) {
-        if (row.op_class == OpcodeClass::gemm) t[row.name] = product;
-        if (row.op_class == OpcodeClass::conv) t[row.name] = convolution;
+        if (row.traits.needs == Needs::matrix) t[row.name] = product;
+        if (row.traits.needs == Needs::window) t[row.name] = convolution;
     }
 }
 
