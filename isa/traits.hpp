@@ -90,6 +90,7 @@ struct Traits {
         false;  ///< integers with scales are read as real numbers, results rounded to the steps of Y
     bool converts = false;   ///< elements of X in another type
     bool copies = false;     ///< what it makes are elements of its operands, or means of a few
+    bool reorders = false;   ///< Y is all elements of X, in another order or shape
     bool vectors = false;    ///< operands behind X are one number for each channel or index along `axis`
     bool any_order = false;  ///< dimensions may be permuted, and `axis`, `axes`, `pads`, `sizes` with them
     bool strips = false;     ///< some rows of Y are the same opcode, attributes adapted, on some rows of X

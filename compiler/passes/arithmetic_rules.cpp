@@ -177,7 +177,7 @@ std::optional<NodeId> scaled_by_number(const Rewriter& rewriter, ValueId factor)
                                graph.value(f->x).shape == graph.value(node.outputs[0]).shape;
             return scale ? std::optional(static_cast<NodeId>(maker)) : std::nullopt;
         }
-        if (!is_any(node, {"reshape", "transpose"})) return {};
+        if (!node.spec().traits.reorders) return {};
         factor = node.inputs[0];
     }
 }

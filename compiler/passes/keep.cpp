@@ -64,7 +64,7 @@ class Keeper {
         return !users.empty() && std::all_of(users.begin(), users.end(), [this](NodeId user) {
             const Node& node = rewriter_.graph.nodes[user];
             if (is_kept(node)) return node.kept == ElemType::f32;
-            return is_any(node, {"reshape", "transpose"}) &&
+            return node.spec().traits.reorders &&
                    graph::takes_floats(rewriter_.graph, node, ElemType::f32, supports_) &&
                    only_kept(node.outputs[0]);
         });

@@ -44,7 +44,7 @@ class WideNorms {
     static bool is_reduction(const Node& node) {
         return is_any(node, {"reduce_sum", "reduce_mean", "reduce_l2"});
     }
-    static bool is_view(const Node& node) { return is_any(node, {"reshape", "transpose", "cast"}); }
+    static bool is_view(const Node& node) { return node.spec().traits.reorders || is(node, "cast"); }
     static bool is_root(const Node& node) { return is_any(node, {"sqrt", "rsqrt", "pow", "reduce_l2"}); }
     bool is_float_node(const Node& node) const { return is_plain_float(graph_.value(node.outputs[0])); }
 

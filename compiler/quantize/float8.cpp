@@ -31,8 +31,7 @@ class Float8 : ProductRewriter {
           supports_(supports),
           views_(graph.values.size(), none) {
         for (const Node& node : graph.nodes) {
-            const std::string_view name = node.spec().name;
-            if (name == "cast" || name == "reshape" || name == "transpose")
+            if (node.spec().traits.reorders || node.spec().name == "cast")
                 views_[node.outputs[0]] = node.inputs[0];
         }
     }

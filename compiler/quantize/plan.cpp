@@ -127,7 +127,7 @@ class Planner {
     bool reads_places(const Node& node, ValueId id) const {
         const OpcodeSpec& row = node.spec();
         if (row.traits.places > 0) return node.inputs[row.traits.places] == id;
-        return (is_light(row) || row.name == "cast") && places_[node.outputs[0]];
+        return (is_light(row) || node.spec().name == "cast") && places_[node.outputs[0]];
     }
 
     bool is_sane(ValueId id) const {

@@ -243,12 +243,13 @@ void add_views(Table& t) {
         view("transpose", transposed, {{"perm", ints, true, "", "dimension of X for each dimension of Y"}},
              "Y[i0,i1,...] = X with dimension perm[d] of X as dimension d of Y"),
         Needs::permuted, Shares::input, Homogeneous::first, Finite::of_finite));
-    t.back().traits.strips = true;
+    t.back().traits.strips = t.back().traits.reorders = true;
     t.push_back(with_traits(
         view("reshape", reshaped,
              {{"target_shape", ints, true, "", "the shape of Y; one entry may be -1: what is left"}},
              "Y = the elements of X in row-major order"),
         Shares::input, Homogeneous::first, Finite::of_finite));
+    t.back().traits.reorders = true;
     t.push_back(with_traits(
         view("slice", sliced,
              {{"starts", ints, true, "", "first index per axis; negative counts from the end"},
