@@ -85,51 +85,28 @@ void copy_strided(uint8_t* to, const Shape& to_strides, const uint8_t* from, con
 }
 
 Tile operate(const TileExpr& expr, std::vector<Tile>& in) {
-    switch (expr.op) {
-        case Op::cast:
+    switch (kpu::kernel::operation(expr.op).family) {
+        case TileFamily::convert:
             return convert_tile(in[0], expr.type);
-        case Op::select:
+        case TileFamily::select:
             return select_tile(in[0], in[1], in[2]);
-        case Op::dot:
+        case TileFamily::product:
             return dot_tile(expr, in[0], in[1]);
-        case Op::gather:
-        case Op::permute:
-        case Op::scatter:
-        case Op::roll:
+        case TileFamily::pick:
             return gathered_tile(expr, in);
-        case Op::reduce_sum:
-        case Op::reduce_prod:
-        case Op::reduce_max:
-        case Op::reduce_min:
-        case Op::reduce_and:
-        case Op::reduce_or:
-        case Op::argmax:
-        case Op::argmin:
+        case TileFamily::reduce:
             return reduced_tile(expr, in[0]);
-        case Op::cumulative_sum:
-        case Op::cumulative_prod:
-        case Op::cumulative_max:
-        case Op::cumulative_min:
-        case Op::cumulative_logsumexp:
+        case TileFamily::scan:
             return cumulated_tile(expr, in[0]);
-        case Op::sort:
-        case Op::sort_index:
+        case TileFamily::sort:
             return sorted_tile(expr, in);
-        case Op::bitcast:
-        case Op::iota:
-        case Op::broadcast_to:
-        case Op::reshape:
-        case Op::transpose:
-        case Op::slice:
-        case Op::dynamic_slice:
-        case Op::dynamic_update:
-        case Op::concat:
-        case Op::pad:
-        case Op::reverse:
+        case TileFamily::move:
             return moved_tile(expr, in);
-        default:
-            return in.size() == 2 ? binary_tile(expr.op, in[0], in[1]) : unary_tile(expr, in[0]);
+        case TileFamily::none:
+        case TileFamily::each:
+            break;
     }
+    return in.size() == 2 ? binary_tile(expr.op, in[0], in[1]) : unary_tile(expr, in[0]);
 }
 
 }  // namespace kpu::values::kernel

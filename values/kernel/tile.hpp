@@ -11,6 +11,7 @@ namespace kpu::values::kernel {
 using kpu::kernel::Op;
 using kpu::kernel::Shape;
 using kpu::kernel::TileExpr;
+using kpu::kernel::TileFamily;
 using kpu::kernel::Type;
 
 struct Unwritten;

@@ -366,21 +366,13 @@ void TileMachine::count_work(const TileExpr& expr, const std::vector<Tile>& in) 
     const kpu::kernel::Operation& row = kpu::kernel::operation(expr.op);
     const auto results = static_cast<uint64_t>(kpu::kernel::elements_of(expr.shape));
     const bool real = kpu::kernel::contains(kpu::kernel::tile_floats, in.empty() ? expr.type : in[0].type);
-    switch (expr.op) {
-        case Op::dot:
-            return observer_->multiplied(product_of(expr, in[0], in[1]));
-        case Op::sort:
-        case Op::sort_index: {
-            const uint64_t steps = network_steps(in[0].shape[static_cast<size_t>(expr.dims[0])]) * in.size();
-            observer_->computed(CostClass::permute, results, steps);
-            return observer_->computed(real ? CostClass::floating : CostClass::integer, results, steps);
-        }
-        case Op::broadcast_to:
-            if (in[0].count() == 1) return;
-            break;
-        default:
-            break;
+    if (row.family == TileFamily::product) return observer_->multiplied(product_of(expr, in[0], in[1]));
+    if (row.family == TileFamily::sort) {
+        const uint64_t steps = network_steps(in[0].shape[static_cast<size_t>(expr.dims[0])]) * in.size();
+        observer_->computed(CostClass::permute, results, steps);
+        return observer_->computed(real ? CostClass::floating : CostClass::integer, results, steps);
     }
+    if (expr.op == Op::broadcast_to && in[0].count() == 1) return;
     CostClass cost = row.cost;
     if (cost == CostClass::none) return;
     if (cost == CostClass::integer && (real || kpu::kernel::contains(kpu::kernel::tile_floats, expr.type)))

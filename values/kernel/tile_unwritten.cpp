@@ -46,54 +46,25 @@ class Spread {
         : expr_(expr), in_(in), count_(static_cast<size_t>(kpu::kernel::elements_of(expr.shape))) {}
 
     Mask run() const {
-        switch (expr_.op) {
-            case Op::select:
+        switch (kpu::kernel::operation(expr_.op).family) {
+            case TileFamily::select:
                 return selected();
-            case Op::bit_and:
-            case Op::bit_or:
-            case Op::logical_and:
-            case Op::logical_or:
-                return in_[0].type == Type::boolean ? decided() : each();
-            case Op::bitcast:
-            case Op::broadcast_to:
-            case Op::reshape:
-            case Op::transpose:
-            case Op::slice:
-            case Op::concat:
-            case Op::pad:
-            case Op::reverse:
+            case TileFamily::move:
+                if (expr_.op == Op::dynamic_slice) return moved(1, 2);
+                if (expr_.op == Op::dynamic_update) return moved(2, 2);
                 return moved(in_.size(), in_.size());
-            case Op::dynamic_slice:
-            case Op::gather:
-            case Op::permute:
-            case Op::roll:
+            case TileFamily::pick:
                 return moved(1, 2);
-            case Op::dynamic_update:
-                return moved(2, 2);
-            case Op::scatter:
-                return moved(1, 2);
-            case Op::reduce_sum:
-            case Op::reduce_prod:
-            case Op::reduce_max:
-            case Op::reduce_min:
-            case Op::reduce_and:
-            case Op::reduce_or:
-            case Op::argmax:
-            case Op::argmin:
+            case TileFamily::reduce:
                 return along(Op::reduce_or, Type::boolean, in_[0], expr_.shape);
-            case Op::cumulative_sum:
-            case Op::cumulative_prod:
-            case Op::cumulative_max:
-            case Op::cumulative_min:
-            case Op::cumulative_logsumexp:
+            case TileFamily::scan:
                 return along(Op::cumulative_max, Type::i32, in_[0], expr_.shape);
-            case Op::sort:
-            case Op::sort_index:
+            case TileFamily::sort:
                 return sorted();
-            case Op::dot:
+            case TileFamily::product:
                 return product();
             default:
-                return each();
+                return can_be_decided() ? decided() : each();
         }
     }
 
@@ -116,6 +87,12 @@ class Spread {
         for (size_t i = 0; i < count_; ++i)
             mask[i] = at(in_[0], i) || at(truth(in_[0], i) ? in_[1] : in_[2], i);
         return mask;
+    }
+
+    bool can_be_decided() const {
+        const bool logic = expr_.op == Op::bit_and || expr_.op == Op::bit_or || expr_.op == Op::logical_and ||
+                           expr_.op == Op::logical_or;
+        return logic && in_[0].type == Type::boolean;
     }
 
     /// Of and, or: a written false, or true, decides alone.
