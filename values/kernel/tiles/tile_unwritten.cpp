@@ -1,4 +1,4 @@
-#include "values/kernel/tile_unwritten.hpp"
+#include "values/kernel/tiles/tile_unwritten.hpp"
 
 #include <algorithm>
 #include <cstring>

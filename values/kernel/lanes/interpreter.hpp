@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "values/kernel/lane.hpp"
+#include "values/kernel/lanes/lane.hpp"
 
 namespace kpu::values::kernel {
 

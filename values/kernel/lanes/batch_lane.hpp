@@ -1,7 +1,7 @@
 #pragma once
 
-#include "values/kernel/batch.hpp"
-#include "values/kernel/interpreter.hpp"
+#include "values/kernel/lanes/batch.hpp"
+#include "values/kernel/lanes/interpreter.hpp"
 
 namespace kpu::values::kernel {
 

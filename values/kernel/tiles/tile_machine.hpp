@@ -4,8 +4,8 @@
 #include <random>
 #include <set>
 
-#include "values/kernel/batch.hpp"
-#include "values/kernel/tile_copies.hpp"
+#include "values/kernel/lanes/batch.hpp"
+#include "values/kernel/tiles/tile_copies.hpp"
 
 namespace kpu::values::kernel {
 

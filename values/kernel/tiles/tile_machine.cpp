@@ -1,4 +1,4 @@
-#include "values/kernel/tile_machine.hpp"
+#include "values/kernel/tiles/tile_machine.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 
 #include "values/compute.hpp"
 #include "values/kernel/columns.hpp"
-#include "values/kernel/tile_float.hpp"
+#include "values/kernel/tiles/tile_float.hpp"
 
 namespace kpu::values::kernel {
 namespace {

@@ -1,9 +1,9 @@
 // The definition of every expression, one invocation at a time.
-#include "values/kernel/lane.hpp"
+#include "values/kernel/lanes/lane.hpp"
 
 #include <fmt/format.h>
 
-#include "values/kernel/arithmetic.hpp"
+#include "values/kernel/lanes/arithmetic.hpp"
 
 namespace kpu::values::kernel {
 namespace {

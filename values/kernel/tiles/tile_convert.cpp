@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "values/kernel/tile_float.hpp"
+#include "values/kernel/tiles/tile_float.hpp"
 #include "values/small_float.hpp"
 
 namespace kpu::values::kernel {

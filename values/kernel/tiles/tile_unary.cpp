@@ -3,7 +3,7 @@
 
 #include "base/diagnostics.hpp"
 #include "values/elementary.hpp"
-#include "values/kernel/tile_float.hpp"
+#include "values/kernel/tiles/tile_float.hpp"
 
 namespace kpu::values::kernel {
 namespace {

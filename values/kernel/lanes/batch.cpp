@@ -1,9 +1,9 @@
 // Control: which lanes stand where.
-#include "values/kernel/batch.hpp"
+#include "values/kernel/lanes/batch.hpp"
 
 #include <algorithm>
 
-#include "values/kernel/interpreter.hpp"
+#include "values/kernel/lanes/interpreter.hpp"
 
 namespace kpu::values::kernel {
 

@@ -1,10 +1,10 @@
-#include "values/kernel/interpreter.hpp"
+#include "values/kernel/lanes/interpreter.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "values/kernel/arithmetic.hpp"
+#include "values/kernel/lanes/arithmetic.hpp"
 
 namespace kpu::values::kernel {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "values/kernel/races.hpp"
-#include "values/kernel/tile_unwritten.hpp"
+#include "values/kernel/tiles/tile_unwritten.hpp"
 
 namespace kpu::values::kernel {
 

@@ -1,7 +1,7 @@
 #pragma once
 // f32 as rule set xla computes with it.
 #include "values/convert.hpp"
-#include "values/kernel/tile.hpp"
+#include "values/kernel/tiles/tile.hpp"
 
 namespace kpu::values::kernel {
 

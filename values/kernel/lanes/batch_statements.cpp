@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "values/kernel/arithmetic.hpp"
-#include "values/kernel/batch.hpp"
-#include "values/kernel/batch_lane.hpp"
 #include "values/kernel/columns.hpp"
+#include "values/kernel/lanes/arithmetic.hpp"
+#include "values/kernel/lanes/batch.hpp"
+#include "values/kernel/lanes/batch_lane.hpp"
 
 namespace kpu::values::kernel {
 

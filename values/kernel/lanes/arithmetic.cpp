@@ -1,4 +1,4 @@
-#include "values/kernel/arithmetic.hpp"
+#include "values/kernel/lanes/arithmetic.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "values/kernel/tile.hpp"
+#include "values/kernel/tiles/tile.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "values/kernel/arithmetic.hpp"
-#include "values/kernel/batch.hpp"
-#include "values/kernel/batch_lane.hpp"
 #include "values/kernel/columns.hpp"
-#include "values/kernel/interpreter.hpp"
+#include "values/kernel/lanes/arithmetic.hpp"
+#include "values/kernel/lanes/batch.hpp"
+#include "values/kernel/lanes/batch_lane.hpp"
+#include "values/kernel/lanes/interpreter.hpp"
 
 namespace kpu::values::kernel {
 

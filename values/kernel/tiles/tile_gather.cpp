@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "values/convert.hpp"
-#include "values/kernel/tile.hpp"
+#include "values/kernel/tiles/tile.hpp"
 
 namespace kpu::values::kernel {
 namespace {

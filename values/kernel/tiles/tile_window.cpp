@@ -1,4 +1,4 @@
-#include "values/kernel/tile_window.hpp"
+#include "values/kernel/tiles/tile_window.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

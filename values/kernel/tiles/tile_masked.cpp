@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "values/kernel/tile_machine.hpp"
+#include "values/kernel/tiles/tile_machine.hpp"
 
 namespace kpu::values::kernel {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/diagnostics.hpp"
-#include "values/kernel/tile.hpp"
+#include "values/kernel/tiles/tile.hpp"
 
 namespace kpu::values::kernel {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // Windows of buffers, as bytes.
-#include "values/kernel/tile.hpp"
+#include "values/kernel/tiles/tile.hpp"
 
 namespace kpu::values::kernel {
 

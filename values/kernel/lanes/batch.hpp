@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "values/kernel/lane.hpp"
+#include "values/kernel/lanes/lane.hpp"
 
 namespace kpu::values::kernel {
 

@@ -3,7 +3,7 @@
 // its elements end up.
 #include <optional>
 
-#include "values/kernel/tile_window.hpp"
+#include "values/kernel/tiles/tile_window.hpp"
 
 namespace kpu::kernel {
 struct Code;

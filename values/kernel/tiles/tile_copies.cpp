@@ -1,4 +1,4 @@
-#include "values/kernel/tile_copies.hpp"
+#include "values/kernel/tiles/tile_copies.hpp"
 
 #include <fmt/format.h>
 
