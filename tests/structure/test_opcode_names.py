@@ -35,9 +35,11 @@ MADE = re.compile(
 #: Files with the second kind.
 MAKERS = {
     "compiler/mapping/tiling.cpp",
+    "compiler/passes/affine.cpp",
+    "compiler/passes/merge_groups.cpp",
     *(
-        f"compiler/passes/{rules}.cpp"
-        for rules in ("activation_rules", "affine", "arithmetic_rules", "merge_groups", "norm_forms")
+        f"compiler/passes/rules/{rules}.cpp"
+        for rules in ("activation_rules", "arithmetic_rules", "norm_forms")
     ),
 }
 #: Other places where a string with the name of an opcode stands: folder or file, and what is before it.
