@@ -8,4 +8,4 @@ kpu_library(isa TOGETHER 5
     opcodes/conversions.cpp
   LINK kpu::base kpu::kernel kpu_program_proto Boost::boost Boost::iostreams)
 # Object files of their own: the tests of docs/adding_*.md put others in their place.
-set_source_files_properties(unit_kind.cpp opcodes/elementwise.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(unit_kind.cpp opcodes/elementwise.cpp opcodes/pools_and_norms.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

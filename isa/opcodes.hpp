@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "isa/traits.hpp"
 #include "isa/unit_kind.hpp"
 
 namespace kpu {
@@ -40,7 +41,7 @@ struct OperandSpec {
     OperandRole role = OperandRole::data;
 };
 
-/// The family of an opcode: groups lists and docs, and says which general rules of operands hold.
+/// The family of an opcode: groups lists and docs, and says which general rules of operands the verifier holds.
 enum class OpcodeClass : uint8_t {
     gemm,
     conv,
@@ -82,8 +83,8 @@ using ShapeRule = std::vector<Dims> (*)(const ShapeCase&);
 using MacRule = uint64_t (*)(const Dims& first, const Dims& second, uint64_t results,
                              const BoundAttrs& attrs);
 
-/// One row of the opcode table (isa/opcodes/): all that parser, binder, verifier, model, energy, lists, docs
-/// and editors know of an opcode. What it computes stands in values/.
+/// One row of the opcode table (isa/opcodes/): all that parser, binder, verifier, compiler, model, energy, lists,
+/// docs and editors know of an opcode. What it computes stands in values/.
 struct OpcodeSpec {
     std::string_view name;
     std::vector<OperandSpec> inputs;
@@ -118,6 +119,8 @@ struct OpcodeSpec {
     double cycles = 1;    ///< default of the platform's cost table: per unit of work and lane, one pass
     uint32_t passes = 1;  ///< default of the platform's cost table: times the operands are read
     EnergyKeys energy;
+
+    Traits traits;  ///< what compilers ask
 };
 
 /// What the row says of operand i; variadic operands repeat the last one of the row.

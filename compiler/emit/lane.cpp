@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/graph/supports.hpp"
 #include "compiler/tile_op/transposed.hpp"
 
 namespace kpu::compiler {
@@ -268,10 +269,7 @@ void Lane::add_part(const TileNode& anchor, int64_t number, const Expr& t, const
         inputs.push_back(tiles[c]->region);
         reads.push_back(tiles[c]->span);
     }
-    const bool product = node.spec().op_class == OpcodeClass::gemm;
-    const OpcodeSpec& spec = node.spec().group_scales || node.spec().block_scales
-                                 ? node.spec()
-                                 : opcode(*find_opcode(product ? "gemm.acc" : "conv2d.acc"));
+    const OpcodeSpec& spec = opcode(*find_opcode(graph::sums_opcode(node.spec())));
     Task task = out_.program.compute(std::string(spec.name), inputs, {result.region});
     BoundAttrs attrs = patched(anchor, node);
     for (BoundAttr& attribute : attrs.list) {
@@ -353,11 +351,11 @@ void Lane::carry(const proto::KernelBody& body) {
 BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
     BoundAttrs attrs = node.attrs;
     bool cut = false;
-    const OpcodeClass kind = node.spec().op_class;
+    const Needs needs = node.spec().traits.needs;
     // a mean counts its padding, but not what a last window asks for beyond it
-    const bool counted = kind == OpcodeClass::pooling && node.attrs.integer("ceil_mode", 0) != 0 &&
-                         node.attrs.integer("count_include_pad", 0) != 0;
-    const bool transposed = node.spec().name == "conv_transpose2d";
+    const bool counted =
+        node.attrs.integer("ceil_mode", 0) != 0 && node.attrs.integer("count_include_pad", 0) != 0;
+    const bool transposed = node.spec().transposed;
     for (size_t d = 0; transposed && d < 2; ++d) {
         const Window& window = op_.operands[tile.inputs[0]].windows[d + 1];
         if (window.axis < 0) continue;
@@ -367,7 +365,7 @@ BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
     for (BoundAttr& attribute : attrs.list) {
         if (attribute.name == "pads" && !transposed) {
             // of images the first dimension is the batch, the last one channels
-            const size_t count = attribute.ints.size() / 2, first = kind == OpcodeClass::view ? 0 : 1;
+            const size_t count = attribute.ints.size() / 2, first = needs == Needs::padded ? 0 : 1;
             for (size_t d = 0; d < count; ++d) {
                 if (op_.operands[tile.inputs[0]].windows[d + first].axis < 0) continue;
                 const Part of = tiles_.part(tile.inputs[0], d + first);
@@ -377,11 +375,11 @@ BoundAttrs Lane::patched(const TileNode& tile, const Node& node) const {
                 cut = !counted;
             }
         }
-        if (node.spec().name == "resize" && attribute.name == "sizes") {
+        if (needs == Needs::resized && attribute.name == "sizes") {
             for (size_t d = 0; d < attribute.ints.size(); ++d)
                 attribute.ints[d] = tiles_.part(tile.outputs[0], d).size;
         }
-        if (kind == OpcodeClass::conv && attribute.name == "groups" && attribute.integer > 1) {
+        if (needs == Needs::window && attribute.name == "groups" && attribute.integer > 1) {
             for (size_t a = 0; a < op_.axes.size(); ++a) {
                 if (op_.axes[a].name == "g") attribute.integer = tiles_.run(a).size;
             }

@@ -11,13 +11,10 @@ using graph::Graph;
 using graph::Node;
 using graph::ValueId;
 
-bool is_any(const Node& node, std::initializer_list<std::string_view> opcodes) {
-    return std::find(opcodes.begin(), opcodes.end(), node.spec().name) != opcodes.end();
-}
-
 /// Whether the node, given minus infinity, makes what it makes of a very low number.
 bool absorbs(const Node& node) {
-    return is_any(node, {"softmax", "exp", "sigmoid", "relu", "tanh", "clamp", "hard_sigmoid"});
+    const OfLow of_low = node.spec().traits.of_low;
+    return of_low == OfLow::absorbed || of_low == OfLow::never_low;
 }
 
 bool is_positive_constant(const graph::Value& value) {
@@ -28,14 +25,18 @@ bool is_positive_constant(const graph::Value& value) {
 
 /// Whether a very low operand makes low results, and minus infinity minus infinity.
 bool passes(const Graph& graph, const Node& node, ValueId id) {
-    if (node.spec().op_class == OpcodeClass::view) return true;
-    if (is_any(node, {"add", "max", "min", "maxpool", "reduce_max", "cast"})) return true;
-    const size_t at =
-        static_cast<size_t>(std::find(node.inputs.begin(), node.inputs.end(), id) - node.inputs.begin());
-    if (is_any(node, {"where"})) return at > 0;
-    if (is_any(node, {"sub"})) return at == 0;
-    if (is_any(node, {"mul", "div"})) return at == 0 && is_positive_constant(graph.value(node.inputs[1]));
-    return false;
+    const auto found = std::find(node.inputs.begin(), node.inputs.end(), id);
+    const auto at = static_cast<size_t>(found - node.inputs.begin());
+    switch (node.spec().traits.of_low) {
+        case OfLow::low:
+            return operand_spec(node.spec().inputs, at).role != OperandRole::condition;
+        case OfLow::low_of_first:
+            return at == 0;
+        case OfLow::low_if_positive:
+            return at == 0 && is_positive_constant(graph.value(node.inputs[1]));
+        default:
+            return false;
+    }
 }
 
 }  // namespace
@@ -56,6 +57,6 @@ std::vector<bool> masked_values(const Graph& graph) {
     return masked;
 }
 
-bool is_never_low(const Node& node) { return is_any(node, {"softmax", "exp", "sigmoid", "relu"}); }
+bool is_never_low(const Node& node) { return node.spec().traits.of_low == OfLow::never_low; }
 
 }  // namespace kpu::compiler

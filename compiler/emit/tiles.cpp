@@ -456,7 +456,7 @@ Tile Tiles::scaled_sum(const TileNode& anchor, const Expr& slot) const {
 
 Region Tiles::as_operand(const TileNode& tile, size_t i, const Tile& of) const {
     const Node& node = out_.graph.nodes[tile.node];
-    if (node.spec().op_class != OpcodeClass::elementwise) return of.region;
+    if (!node.spec().traits.elementwise) return of.region;
     const Dims y = box(tile.outputs[0]).shape, x = box(tile.inputs[i]).shape;
     if (x == y) return of.region;
     const proto::Region& region = out_.program.message().region(static_cast<int>(of.region.index()));

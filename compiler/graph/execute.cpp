@@ -41,8 +41,8 @@ BoundQuant broadcast_quant(BoundQuant quant, const Dims& from, const Dims& to) {
 /// The shape in which an opcode reads an operand.
 Dims read_shape(const Graph& graph, const Node& node, size_t i) {
     const Dims& own = graph.value(node.inputs[i]).shape;
-    if (node.spec().op_class == OpcodeClass::elementwise) return graph.value(node.outputs.at(0)).shape;
-    const bool factor = node.spec().op_class == OpcodeClass::gemm && i == 1;
+    if (node.spec().traits.elementwise) return graph.value(node.outputs.at(0)).shape;
+    const bool factor = node.spec().traits.needs == Needs::matrix && i == 1;
     return factor ? repeated_factor(graph.value(node.inputs[0]).shape, own) : own;
 }
 

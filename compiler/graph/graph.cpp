@@ -48,13 +48,12 @@ Dims repeated_factor(const Dims& a, Dims b) {
 
 std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& operands,
                         const BoundAttrs& attrs) {
-    if (spec.op_class == OpcodeClass::gemm && operands.size() >= 2) {
+    if (spec.traits.needs == Needs::matrix && operands.size() >= 2) {
         std::vector<TypedShape> whole = operands;
         whole[1].shape = repeated_factor(whole[0].shape, whole[1].shape);
         return infer_shapes(spec, whole, attrs);
     }
-    if (spec.op_class != OpcodeClass::elementwise || operands.size() < 2)
-        return infer_shapes(spec, operands, attrs);
+    if (!spec.traits.elementwise || operands.size() < 2) return infer_shapes(spec, operands, attrs);
     std::vector<TypedShape> whole = operands;
     Dims shape;
     for (const TypedShape& operand : operands) {

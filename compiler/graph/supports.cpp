@@ -26,22 +26,14 @@ bool takes_floats(const Graph& graph, const Node& node, ElemType elem, const Sup
     return is_supported(supports, node.spec().name, types(node.inputs), types(node.outputs));
 }
 
-bool is_product(const OpcodeSpec& spec) {
-    return (spec.op_class == OpcodeClass::gemm || spec.op_class == OpcodeClass::conv) && !spec.accumulates;
-}
+bool is_product(const OpcodeSpec& spec) { return spec.macs != nullptr && !spec.accumulates; }
 
 std::pair<ElemType, ElemType> factors_of(ElemType precision) {
     return {precision == ElemType::i4 ? ElemType::i8 : precision, precision};
 }
 
-std::string_view group_form(const OpcodeSpec& spec) {
-    if (spec.op_class == OpcodeClass::gemm) return "gemm.group";
-    return spec.name == "conv2d" ? "conv2d.group" : "";
-}
-
-std::string_view accumulating_form(const OpcodeSpec& spec) {
-    if (spec.op_class == OpcodeClass::gemm) return "gemm.acc";
-    return spec.name == "conv2d" ? "conv2d.acc" : "";
+std::string_view sums_opcode(const OpcodeSpec& spec) {
+    return spec.accumulates ? spec.name : spec.traits.sums_form;
 }
 
 }  // namespace kpu::graph

@@ -24,9 +24,7 @@ bool takes_floats(const Graph& graph, const Node& node, ElemType elem, const Sup
 bool is_product(const OpcodeSpec& spec);
 /// The types of a product's factors in a precision: i4 stands for weights of i4 and activations of i8.
 std::pair<ElemType, ElemType> factors_of(ElemType precision);
-/// "gemm.group" of gemm and matmul, "conv2d.group": with scales of groups; empty: has no such form.
-std::string_view group_form(const OpcodeSpec& spec);
-/// "gemm.acc" of gemm and matmul, "conv2d.acc"; empty: has no such form.
-std::string_view accumulating_form(const OpcodeSpec& spec);
+/// The opcode whose result is a product's accumulators: its own, where it continues sums; empty: has no such form.
+std::string_view sums_opcode(const OpcodeSpec& spec);
 
 }  // namespace kpu::graph

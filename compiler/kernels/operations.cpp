@@ -229,6 +229,9 @@ OpcodeSpec row(std::string_view name, std::vector<OperandSpec> inputs, std::vect
     spec.shapes = shapes;
     spec.types = types;
     spec.unit = UnitKind::vpu;
+    spec.traits.copies = true;
+    spec.traits.of_low = OfLow::low;
+    spec.traits.in_steps = InSteps::moved;
     return spec;
 }
 
@@ -281,6 +284,7 @@ Operation scatter_reduce() {
     result.spec.attributes = {how};
     result.spec.formula =
         "Y = X; then Y[r,index[r,j],c] is combined with updates[r,j,c], one j behind the other";
+    result.spec.traits.in_steps = InSteps::smooth;
     return result;
 }
 
@@ -294,6 +298,7 @@ Operation non_max_suppression() {
     result.spec.formula = "selected = best boxes of each row of scores that do not overlap; the rest is -1";
     result.cuts = {{"images", {0, 0, -1, -1}, {0, 0}}, {"classes", {-1, 1, -1, -1}, {1, 1}}};
     result.launch = launch_suppression;
+    result.spec.traits.in_steps = InSteps::smooth;
     return result;
 }
 
@@ -323,6 +328,8 @@ Operation grid_sample() {
     result.spec.formula = "Y[n,c,p] = X[n,c,:] at the place grid[n,p], from the elements around it";
     result.cuts = {{"images", {0, 0}, {0}}, {"channels", {1, -1}, {1}}, {"points", {-1, 1}, {2}}};
     result.launch = launch_grid;
+    result.spec.traits.in_steps = InSteps::smooth;
+    result.spec.traits.places = 1;
     return result;
 }
 
@@ -341,6 +348,8 @@ Operation roi_align() {
     result.spec.formula = "Y[r,c,cell] = mean of X[index[r],c,:] at points of the cell";
     result.cuts = {{"channels", {1, -1, -1, -1}, {1}}, {"regions", {-1, 0, 0, -1}, {0}}};
     result.launch = launch_regions;
+    result.spec.traits.in_steps = InSteps::smooth;
+    result.spec.traits.places = 1;
     return result;
 }
 

@@ -113,7 +113,7 @@ class Evaluation {
         const TileNode& node = op().nodes[n];
         const graph::Node& of = request_.graph.nodes[node.node];
         const size_t y = node.outputs[0];
-        if (of.spec().op_class != OpcodeClass::elementwise || !of.spec().in_place_allowed) return y;
+        if (!of.spec().traits.elementwise || !of.spec().in_place_allowed) return y;
         for (const size_t x : node.inputs) {
             const BoundQuant &from = value(x).quant, &to = value(y).quant;
             const bool alike = value(x).elem == value(y).elem && from.kind == to.kind &&

@@ -14,7 +14,7 @@ ProductTimes::ProductTimes(const TilingRequest& request) : request_(request) {
     const graph::Node& node = request.graph.nodes[anchor.node];
     if (node.spec().macs == nullptr) return;
     anchor_ = &node;
-    gemm_ = node.spec().op_class == OpcodeClass::gemm;
+    gemm_ = node.spec().traits.needs == Needs::matrix;
     transposed_ = node.spec().transposed;
     for (size_t a = 0; a < request.op.axes.size(); ++a) {
         if (request.op.axes[a].name == "g") groups_axis_ = static_cast<int>(a);

@@ -244,7 +244,7 @@ class Search {
     std::vector<int64_t> row_sizes(size_t axis, int64_t each) const {
         const Axis& of = request_.op.axes[axis];
         const graph::Node& anchor = request_.graph.nodes[request_.op.nodes[request_.op.anchor].node];
-        const bool window = anchor.spec().op_class == OpcodeClass::conv;
+        const bool window = anchor.spec().traits.needs == Needs::window;
         return window ? sizes_of_rows(of, each, request_.target.engines[0].array().rows()) : sizes_of(of);
     }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/graph/macs.hpp"
+#include "compiler/graph/supports.hpp"
 
 namespace kpu::compiler {
 
@@ -229,12 +230,11 @@ bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vec
     const TileNode& anchor = op.nodes[op.anchor];
     const graph::Node& node = graph.nodes[anchor.node];
     if (node.spec().group_scales || node.spec().block_scales) return true;  // its output is the accumulator
-    const bool product = node.spec().op_class == OpcodeClass::gemm;
-    if (!product && node.spec().name != "conv2d" && node.spec().name != "conv2d.acc") return false;
+    const std::string_view opcode = graph::sums_opcode(node.spec());
+    if (opcode.empty()) return false;
     const ElemType a = graph.value(node.inputs[0]).elem, b = graph.value(node.inputs[1]).elem;
     const ElemType sums = is_float(a) ? ElemType::f32 : ElemType::i32;
     const ElemType y = graph.value(node.outputs[0]).elem;
-    const char* opcode = product ? "gemm.acc" : "conv2d.acc";
     if (!target.takes(opcode, {a, b}, {sums}) || !target.takes(opcode, {a, b, sums}, {sums})) return false;
     const char* narrows = is_float(a) ? "cast" : "requant";
     if (y != sums && (!target.takes(narrows, {sums}, {y}) || !target.has_unit_for(narrows))) return false;

@@ -35,7 +35,7 @@ class Flattening {
     bool sees_single_pixels() {
         const graph::Node& node = graph_.nodes[op_.nodes[op_.anchor].node];
         const Dims shape = shape_of(value(result()));
-        if (node.spec().op_class != OpcodeClass::conv || node.spec().transposed ||
+        if (node.spec().traits.needs != Needs::window || node.spec().transposed ||
             shape.rank != pixel_dims + 1)
             return false;
         pixels_ = 1;

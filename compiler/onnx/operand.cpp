@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/checked.hpp"
-#include "compiler/onnx/e8m0.hpp"
+#include "compiler/onnx/quantized/e8m0.hpp"
 #include "values/convert.hpp"
 #include "values/scalar.hpp"
 #include "values/small_float.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/onnx/model.hpp"
+#include "compiler/onnx/model/model.hpp"
 
 namespace kpu::onnx {
 

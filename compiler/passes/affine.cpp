@@ -7,7 +7,7 @@ namespace kpu::passes {
 std::optional<Product> product_at(const Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
-    if (!is_any(node, {"gemm", "matmul", "conv1d", "conv2d", "conv3d", "depthwise_conv2d"})) return {};
+    if (!graph::is_product(node.spec()) || node.spec().transposed) return {};
     const graph::Value &w = graph.value(node.inputs[1]), &y = graph.value(node.outputs[0]);
     if (!is_plain_float(w) || !is_plain_float(y)) return {};
     Product product{id, node.inputs[1], {}, node.inputs.size() > 2};

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compiler/graph/data.hpp"
-#include "compiler/passes/fit_tiles.hpp"
+#include "compiler/passes/fit/fit_tiles.hpp"
 
 namespace kpu::passes {
 namespace {

@@ -8,24 +8,8 @@
 namespace kpu::passes {
 namespace {
 
-bool is_anchor(const Node& node) {
-    switch (node.spec().op_class) {
-        case OpcodeClass::gemm:
-        case OpcodeClass::conv:
-        case OpcodeClass::pooling:
-        case OpcodeClass::norm:
-        case OpcodeClass::softmax:
-        case OpcodeClass::reduction:
-            return true;
-        default:
-            return false;
-    }
-}
-
-bool is_link(const Node& node) {
-    const OpcodeClass kind = node.spec().op_class;
-    return kind == OpcodeClass::elementwise || kind == OpcodeClass::convert;
-}
+bool is_anchor(const Node& node) { return node.spec().traits.grouping == Grouping::anchor; }
+bool is_link(const Node& node) { return node.spec().traits.grouping == Grouping::link; }
 
 bool is_softmax(const Node& node) { return node.spec().op_class == OpcodeClass::softmax; }
 

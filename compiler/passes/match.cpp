@@ -12,7 +12,16 @@ bool is_any(const Node& node, std::initializer_list<std::string_view> opcodes) {
     return std::find(opcodes.begin(), opcodes.end(), node.spec().name) != opcodes.end();
 }
 
-bool is_elementwise(const Node& node) { return node.spec().op_class == OpcodeClass::elementwise; }
+bool is_elementwise(const Node& node) { return node.spec().traits.elementwise; }
+
+bool is_matrix_product(const Node& node) {
+    return graph::is_product(node.spec()) && node.spec().traits.needs == Needs::matrix;
+}
+
+bool is_convolution(const Node& node) {
+    const OpcodeSpec& spec = node.spec();
+    return spec.traits.needs == Needs::window && !spec.transposed && !spec.group_scales;
+}
 
 bool is_plain_float(const graph::Value& value) {
     return is_float(value.elem) && !is_small_float(value.elem) && !value.quant;

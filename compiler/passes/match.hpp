@@ -10,6 +10,10 @@ namespace kpu::passes {
 using graph::is;
 bool is_any(const Node& node, std::initializer_list<std::string_view> opcodes);
 bool is_elementwise(const Node& node);
+/// gemm, matmul: of whole rows and columns, no continued sums.
+bool is_matrix_product(const Node& node);
+/// A convolution in one precision whose result has an element for each position of the window.
+bool is_convolution(const Node& node);
 
 /// A float that stands for itself, and may become another type: float8 is what a model rounds to.
 bool is_plain_float(const graph::Value& value);

@@ -109,7 +109,7 @@ std::pair<std::vector<ValueId>, BoundAttrs> convolution_of(Rewriter& rewriter, c
 
 /// Nothing: they stay as they are.
 std::optional<GroupedConvolution> groups_of(const Graph& graph, const Node& node) {
-    if (!is_any(node, {"conv1d", "conv2d", "conv2d.acc", "conv3d", "depthwise_conv2d"})) return std::nullopt;
+    if (!is_convolution(node)) return std::nullopt;
     const graph::Value &x = graph.value(node.inputs[0]), &w = graph.value(node.inputs[1]),
                        &y = graph.value(node.outputs[0]);
     const int64_t channels = x.shape[x.shape.rank - 1U],

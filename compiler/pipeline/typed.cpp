@@ -8,7 +8,7 @@
 #include "base/text_output.hpp"
 #include "compiler/precision/keep.hpp"
 #include "compiler/quantize/absorb_qdq.hpp"
-#include "compiler/quantize/export_qdq.hpp"
+#include "compiler/quantize/export/export_qdq.hpp"
 
 namespace kpu::pipeline {
 namespace {

@@ -35,8 +35,7 @@ class Filling {
         for (const TileNode& tile : op.nodes) {
             const graph::Node& node = graph_.nodes[tile.node];
             if (kernels::find(node.opcode) != nullptr) return false;  // kernels load from L1
-            const bool vectors =
-                node.spec().op_class == OpcodeClass::elementwise || node.spec().op_class == OpcodeClass::norm;
+            const bool vectors = node.spec().traits.elementwise || node.spec().traits.vectors;
             for (size_t i = 0; i < tile.inputs.size(); ++i) {
                 const bool bias = node.spec().macs != nullptr && i == node.spec().addend;
                 if (tile.inputs[i] == operand && !bias && !vectors) return false;

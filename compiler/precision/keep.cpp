@@ -71,7 +71,7 @@ std::string_view precision_name(ElemType type) {
 void spread(graph::Graph& graph, ElemType precision, const graph::Supports& supports) {
     const std::vector<int32_t> makers = graph::producers(graph);
     for (graph::Node& node : graph.nodes) {
-        if (node.kept != ElemType::none || node.spec().op_class != OpcodeClass::elementwise) continue;
+        if (node.kept != ElemType::none || !node.spec().traits.elementwise) continue;
         ElemType type = ElemType::none;
         bool agree = true;
         for (const graph::ValueId id : node.inputs) {

@@ -30,8 +30,7 @@ class Labels {
 
   private:
     static bool only_moves(const Node& node) {
-        const std::string_view name = node.spec().name;
-        return name == "concat" || name == "reshape" || name == "transpose";
+        return node.spec().traits.reorders || node.spec().name == "concat";
     }
 
     const Graph& graph_;

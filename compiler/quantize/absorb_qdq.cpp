@@ -75,8 +75,8 @@ class QdqPlanner {
 
     bool takes_nibbles(const Node& node, ValueId weight) const {
         if (!is_product(node.spec()) || node.inputs[1] != weight) return false;
-        if (node.spec().op_class == OpcodeClass::gemm && graph_.value(weight).shape.rank != 2) return false;
-        const std::string_view form = accumulating_form(node.spec());
+        if (node.spec().traits.needs == Needs::matrix && graph_.value(weight).shape.rank != 2) return false;
+        const std::string_view form = node.spec().traits.sums_form;
         return is_supported(options_.supports, node.spec().name, types(node, true), types(node, false)) &&
                (form.empty() ||
                 is_supported(options_.supports, form, {ElemType::i8, ElemType::i4}, {ElemType::i32}));
@@ -89,7 +89,7 @@ class QdqPlanner {
 
     /// Rounded to steps, its results are what it makes of its operand rounded to them.
     bool follows_rounding(const Node& node) const {
-        if (is_named(node, "relu") || is_named(node, "clamp")) return true;
+        if (node.spec().traits.bounds) return true;
         return moves(node) && node.inputs.size() == 1 && !tells_places(node);
     }
 
@@ -171,9 +171,7 @@ class QdqPlanner {
     }
 
     static bool has_integer_form(const Node& node) {
-        const OpcodeClass kind = node.spec().op_class;
-        return is_product(node.spec()) || kind == OpcodeClass::elementwise || kind == OpcodeClass::pooling ||
-               kind == OpcodeClass::reduction || keeps_steps(node);
+        return is_product(node.spec()) || node.spec().traits.requantizes || keeps_steps(node);
     }
 
     bool operands_have_steps(const Node& node) const {
@@ -216,9 +214,9 @@ class QdqPlanner {
     bool takes_blocks(const Node& node) const {
         const Value& weight = graph_.value(node.inputs[1]);
         return has_groups(weight) && graph_.value(node.inputs[0]).shape.rank == weight.shape.rank &&
-               (node.spec().op_class != OpcodeClass::gemm || weight.shape.rank == 2) &&
+               (node.spec().traits.needs != Needs::matrix || weight.shape.rank == 2) &&
                node.attrs.integer("groups", 1) == 1 &&
-               takes_groups(options_.supports, graph::group_form(node.spec()));
+               takes_groups(options_.supports, node.spec().traits.group_form);
     }
 
     /// Scales of weights stand along the output channels; what they are multiplied by has one.
@@ -255,7 +253,7 @@ class QdqPlanner {
         const Node& node = graph_.nodes[n];
         if (model_.plan.modes[n] != Mode::real || !is_product(node.spec()) || !operands_have_steps(node))
             return;
-        const std::string_view form = accumulating_form(node.spec());
+        const std::string_view form = node.spec().traits.sums_form;
         const std::vector<NodeId>& next = users_[node.outputs[0]];
         const bool dequantizes =
             is_supported(options_.supports, "dequantize", {ElemType::i32}, {options_.real});
@@ -278,7 +276,7 @@ class QdqPlanner {
         for (size_t n = 0; n < graph_.nodes.size(); ++n) {
             const Node& node = graph_.nodes[n];
             if (model_.marks[n] || model_.plan.modes[n] != Mode::quantized) continue;
-            if (!is_named(node, "relu") && !is_named(node, "clamp")) continue;
+            if (!node.spec().traits.bounds) continue;
             const BoundQuant& quant = model_.plan.quants[node.outputs[0]];
             if (!equal(quant, model_.plan.quants[node.inputs[0]])) continue;
             const Range held = representable(quant);

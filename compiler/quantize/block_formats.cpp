@@ -47,7 +47,7 @@ class BlockProducts : ProductRewriter {
 
     std::string_view why_not(const Node& node) {
         const Value &x = value(node.inputs[0]), &w = value(node.inputs[1]);
-        if (node.spec().op_class != OpcodeClass::gemm || x.shape.rank != 2 || w.shape.rank != 2)
+        if (node.spec().traits.needs != Needs::matrix || x.shape.rank != 2 || w.shape.rank != 2)
             return "block formats are of products of matrices";
         if (!w.constant()) return "its second factor is computed, whose blocks would lie across its rows";
         const ElemType f32 = ElemType::f32;

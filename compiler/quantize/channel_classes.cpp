@@ -17,11 +17,6 @@ using graph::NodeId;
 using graph::Value;
 using graph::ValueId;
 
-template <size_t n>
-bool is_one_of(const Node& node, const std::array<std::string_view, n>& names) {
-    return std::find(names.begin(), names.end(), node.spec().name) != names.end();
-}
-
 int64_t last_extent(const Value& value) {
     return value.shape.rank == 0 ? 1 : value.shape[value.shape.rank - 1U];
 }
@@ -90,37 +85,42 @@ class Finder {
 
     void visit(NodeId n) {
         const Node& node = graph_.nodes[n];
-        static constexpr std::array<std::string_view, 4> joining = {"add", "sub", "max", "min"};
-        static constexpr std::array<std::string_view, 4> reducing = {"reduce_sum", "reduce_mean",
-                                                                     "reduce_max", "reduce_min"};
+        const Traits& traits = node.spec().traits;
+        const bool together = traits.homogeneous == Homogeneous::together;
         const bool plain = node.kept == ElemType::none && node.outputs.size() == 1;
         if (plain && graph::is_product(node.spec())) return visit_product(n);
         if (plain && node.spec().name == "clamp") return visit_clamp(n);
-        if (plain && is_one_of(node, joining)) return visit_join(node);
+        if (plain && together && traits.elementwise) return visit_join(node);
         if (plain && (node.spec().name == "mul" || node.spec().name == "div")) return visit_factor(node);
-        if (plain && is_one_of(node, reducing)) return visit_along_others(node);
+        if (plain && together && traits.needs == Needs::reduced) return visit_along_others(node);
         if (plain && is_homogeneous(node)) return unite(node.inputs[0], node.outputs[0]);
         pin_all(node);
     }
 
     /// f(s x) = s f(x) for s > 0, each channel alone.
     bool is_homogeneous(const Node& node) const {
-        static constexpr std::array<std::string_view, 8> names = {
-            "relu", "leaky_relu", "abs", "neg", "maxpool", "avgpool", "reshape", "prelu"};
         const Dims &x = graph_.value(node.inputs[0]).shape, &y = graph_.value(node.outputs[0]).shape;
-        if (x.rank == 0 || y.rank == 0 || !is_moving(node.inputs[0])) return false;
-        if (node.spec().name == "prelu") return graph_.value(node.inputs[1]).constant() && x == y;
-        if (is_one_of(node, names)) return true;
+        if (node.spec().traits.homogeneous != Homogeneous::first || x.rank == 0 || y.rank == 0 ||
+            !is_moving(node.inputs[0]))
+            return false;
         const bool same_channels = x.rank == y.rank && x[x.rank - 1U] == y[y.rank - 1U];
-        if (node.spec().name == "resize") return same_channels;
-        if (node.spec().name == "pad")
-            return same_channels && (node.attrs.word("mode", "constant") != "constant" ||
-                                     node.attrs.real("constant_value", 0) == 0);
-        if (node.spec().name == "transpose") {
-            const BoundAttr* perm = node.attrs.find("perm");
-            return perm != nullptr && perm->ints.back() == x.rank - 1;
+        switch (node.spec().traits.needs) {
+            case Needs::place:  // further operands are factors of elements
+                return node.inputs.size() == 1 || (graph_.value(node.inputs[1]).constant() && x == y);
+            case Needs::resized:
+                return same_channels;
+            case Needs::padded:
+                return same_channels && (node.attrs.word("mode", "constant") != "constant" ||
+                                         node.attrs.real("constant_value", 0) == 0);
+            case Needs::permuted: {
+                const BoundAttr* perm = node.attrs.find("perm");
+                return perm != nullptr && perm->ints.back() == x.rank - 1;
+            }
+            case Needs::sliced:
+                return same_channels && !names_last(node, x.rank);
+            default:
+                return true;
         }
-        return node.spec().name == "slice" && same_channels && !names_last(node, x.rank);
     }
     static bool names_last(const Node& node, int rank) {
         const BoundAttr* axes = node.attrs.find("axes");
@@ -137,8 +137,8 @@ class Finder {
     void visit_product(NodeId n) {
         const Node& node = graph_.nodes[n];
         const Value& weights = graph_.value(node.inputs[1]);
-        const bool conv = node.spec().op_class == OpcodeClass::conv && !node.spec().transposed;
-        const bool matrix = node.spec().op_class == OpcodeClass::gemm && weights.shape.rank == 2;
+        const bool conv = node.spec().traits.needs == Needs::window && !node.spec().transposed;
+        const bool matrix = node.spec().traits.needs == Needs::matrix && weights.shape.rank == 2;
         if (!(conv || matrix) || !is_own(node.inputs[1]) || !is_moving(node.inputs[0])) return pin_all(node);
         of_[root(node.inputs[0])].readers.push_back(n);
         of_[root(node.outputs[0])].makers.push_back(n);
@@ -208,7 +208,7 @@ class Finder {
 std::vector<ChannelClass> channel_classes(const Graph& graph) { return Finder(graph).run(); }
 
 int64_t input_channel(const Graph& graph, const Node& product, int64_t i, int64_t o) {
-    if (product.spec().op_class != OpcodeClass::conv) return i;
+    if (product.spec().traits.needs != Needs::window) return i;
     const Dims& weights = graph.value(product.inputs[1]).shape;
     const int64_t inputs = last_extent(graph.value(product.inputs[0])), outputs = weights[weights.rank - 1U];
     const int64_t in_group = weights[weights.rank - 2U], groups = inputs / in_group;

@@ -70,15 +70,10 @@ class Correction {
   private:
     /// An int8 product with a bias of its own, whose sums can be had before they are rounded.
     bool is_correctable(const Node& node) const {
-        if (!is_product(node.spec()) && node.spec().name != "gemm.acc" && node.spec().name != "conv2d.acc")
-            return false;
-        if (node.inputs.size() != 3 || sums_opcode(node).empty()) return false;
+        if (node.inputs.size() != 3 || graph::sums_opcode(node.spec()).empty()) return false;
         const Value &x = steps_.value(node.inputs[0]), &bias = steps_.value(node.inputs[2]);
         return x.elem == ElemType::i8 && bias.elem == ElemType::i32 && bias.constant() && bias.quant &&
                bias.quant.scales.size() == bias.elements();
-    }
-    static std::string_view sums_opcode(const Node& node) {
-        return node.spec().accumulates ? node.spec().name : accumulating_form(node.spec());
     }
 
     /// Runs the float graph and starts the samples in steps.
@@ -134,7 +129,7 @@ class Correction {
     Means sums(const Node& node, const std::vector<Data>& frame, const std::vector<double>& scales) {
         Graph one;
         Node twin = node;
-        twin.opcode = find_opcode(sums_opcode(node)).value();
+        twin.opcode = find_opcode(graph::sums_opcode(node.spec())).value();
         twin.inputs.clear();
         for (const ValueId id : node.inputs) {
             one.values.push_back(steps_.value(id));

@@ -195,10 +195,7 @@ class Chooser {
   private:
     /// A bound takes the steps of what it makes.
     static bool is_rounded(const Graph& graph, const std::vector<NodeId>& users) {
-        const auto is_bound = [&](NodeId n) {
-            const std::string_view name = graph.nodes[n].spec().name;
-            return name == "relu" || name == "clamp";
-        };
+        const auto is_bound = [&](NodeId n) { return graph.nodes[n].spec().traits.bounds; };
         return users.size() != 1 || !is_bound(users[0]);
     }
 

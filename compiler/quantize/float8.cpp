@@ -31,8 +31,7 @@ class Float8 : ProductRewriter {
           supports_(supports),
           views_(graph.values.size(), none) {
         for (const Node& node : graph.nodes) {
-            const std::string_view name = node.spec().name;
-            if (name == "cast" || name == "reshape" || name == "transpose")
+            if (node.spec().traits.reorders || node.spec().name == "cast")
                 views_[node.outputs[0]] = node.inputs[0];
         }
     }
@@ -62,7 +61,7 @@ class Float8 : ProductRewriter {
     }
 
     std::string_view why_not(const Node& node) {
-        const std::string_view form = graph::accumulating_form(node.spec());
+        const std::string_view form = node.spec().traits.sums_form;
         if (form.empty() || !graph::is_supported(supports_, form, {elem_, elem_}, {ElemType::f32}) ||
             !graph::is_supported(supports_, "cast", {value(node.inputs[0]).elem}, {elem_}))
             return "the device has no float8 form of it";
@@ -86,7 +85,7 @@ class Float8 : ProductRewriter {
         std::vector<ValueId> operands{x.id, w.id};
         if (node.inputs.size() > 2) operands.push_back(scaled_addend(node.inputs[2], scales));
         const ValueId sums =
-            add(graph::accumulating_form(node.spec()), std::move(operands), node.attrs, ElemType::f32);
+            add(node.spec().traits.sums_form, std::move(operands), node.attrs, ElemType::f32);
         const ValueId scaled =
             add("mul", {sums, numbers(ElemType::f32, scales, value(node.inputs[1]).name + "_scale")}, {},
                 ElemType::f32);

@@ -21,10 +21,7 @@ bool is_conversion(const Node& node) {
 }
 
 /// Whether each operand may have an integer type of its own.
-bool mixes_types(const Node& node) {
-    return node.spec().op_class == OpcodeClass::gemm || node.spec().op_class == OpcodeClass::conv ||
-           is_conversion(node);
-}
+bool mixes_types(const Node& node) { return node.spec().macs != nullptr || is_conversion(node); }
 
 bool is_convertible(const Value& value) {
     return value.elem == ElemType::u8 &&
@@ -46,7 +43,7 @@ std::vector<bool> staying(const Graph& graph) {
         changed = false;
         for (const Node& node : graph.nodes) {
             if (mixes_types(node)) continue;
-            bool any = node.spec().op_class == OpcodeClass::convert;
+            bool any = node.spec().traits.converts;
             const auto visit = [&](auto&& use) {
                 for (const auto* list : {&node.inputs, &node.outputs}) {
                     for (const ValueId id : *list) {
@@ -169,7 +166,7 @@ class WideSums {
     /// What is made to meet them.
     void follow_scales(size_t n) {
         const Node& node = graph_.nodes[n];
-        if (node.spec().op_class != OpcodeClass::elementwise || !is_float_value(node.outputs[0])) return;
+        if (!node.spec().traits.elementwise || !is_float_value(node.outputs[0])) return;
         const uint64_t made = graph_.value(node.outputs[0]).elements();
         const auto larger = [&](ValueId id) { return graph_.value(id).elements() > made; };
         const auto meets = [&](NodeId user) { return here_[user]; };

@@ -15,30 +15,7 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
-template <size_t n>
-bool is_one_of(std::string_view name, const std::array<std::string_view, n>& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// Functions whose slope is bounded: an error of one step stays one of about a step. The others (exp, log,
-/// sqrt, division by what may be 0, rounding, comparisons) would make anything of it.
-bool is_smooth(const OpcodeSpec& spec) {
-    static constexpr std::array<std::string_view, 27> names = {
-        "relu",   "clamp", "abs",  "neg",  "leaky_relu",   "prelu",      "add",   "sub",      "mul",
-        "square", "min",   "max",  "tanh", "sigmoid",      "gelu",       "silu",  "erf",      "elu",
-        "celu",   "selu",  "mish", "atan", "hard_sigmoid", "hard_swish", "where", "softplus", "gelu_tanh"};
-    return is_one_of(spec.name, names);
-}
-
-/// What loses nothing in int8.
-bool is_exact(const OpcodeSpec& spec) {
-    static constexpr std::array<std::string_view, 6> names = {"relu", "clamp", "min", "max", "abs", "neg"};
-    return is_one_of(spec.name, names);
-}
-
-bool is_light(const OpcodeSpec& spec) {
-    return spec.op_class == OpcodeClass::elementwise || spec.op_class == OpcodeClass::view;
-}
+bool is_light(const OpcodeSpec& spec) { return spec.traits.elementwise || spec.traits.copies; }
 
 class Planner {
   public:
@@ -82,8 +59,7 @@ class Planner {
     bool is_constant(ValueId id) const { return graph_.value(id).constant(); }
     /// It keeps numbers within bounds: the saturation of steps may do the same.
     bool is_bound(const Node& node) const {
-        const std::string_view name = node.spec().name;
-        return name == "relu" || name == "clamp" || (name == "min" && is_constant(node.inputs[1]));
+        return node.spec().traits.bounds || (node.spec().name == "min" && is_constant(node.inputs[1]));
     }
 
     // ---- modes
@@ -105,10 +81,9 @@ class Planner {
         for (size_t i = 0; i < node.inputs.size(); ++i) {
             if (is_data(row, i) != is_float_value(node.inputs[i])) return "its operands are of several kinds";
         }
-        const bool divides_by_constant = row.name == "div" && is_constant(node.inputs[1]);
-        const bool possible = is_product(row) || row.op_class == OpcodeClass::view || is_smooth(row) ||
-                              divides_by_constant || row.op_class == OpcodeClass::pooling ||
-                              sums_or_selects(row);
+        const bool possible = is_product(row) || (row.traits.in_steps == InSteps::by_constant
+                                                      ? is_constant(node.inputs[1])
+                                                      : row.traits.in_steps != InSteps::floats);
         if (!possible) return "its function needs floats";
         for (const auto* list : {&node.inputs, &node.outputs}) {
             for (const ValueId id : *list) {
@@ -123,15 +98,15 @@ class Planner {
                    : "the device has no int8 form of it";
     }
 
-    /// A product of two results, one of them a softmax's, as in attention: 256 steps up to the largest of many numbers whose sum is
+    /// A product of two results, one of them probabilities, as in attention: 256 steps up to the largest of many numbers whose sum is
     /// 1 leave few to the others.
     bool weighs_by_probabilities(const Node& node) const {
         if (!is_product(node.spec()) || is_constant(node.inputs[1])) return false;
         ValueId id = node.inputs[0];
         while (producers_[id] >= 0) {
             const Node& maker = graph_.nodes[static_cast<size_t>(producers_[id])];
-            if (maker.spec().name == "softmax") return true;
-            if (maker.spec().op_class != OpcodeClass::view) return false;
+            if (maker.spec().traits.probabilities) return true;
+            if (!maker.spec().traits.copies) return false;
             id = maker.inputs[0];
         }
         return false;
@@ -150,15 +125,9 @@ class Planner {
         }
     }
     bool reads_places(const Node& node, ValueId id) const {
-        const std::string_view name = node.spec().name;
-        if (name == "grid_sample" || name == "roi_align") return node.inputs[1] == id;
-        return (is_light(node.spec()) || name == "cast") && places_[node.outputs[0]];
-    }
-
-    static bool sums_or_selects(const OpcodeSpec& row) {
-        static constexpr std::array<std::string_view, 6> names = {"reduce_sum", "reduce_mean", "reduce_max",
-                                                                  "reduce_min", "argmax",      "argmin"};
-        return is_one_of(row.name, names);
+        const OpcodeSpec& row = node.spec();
+        if (row.traits.places > 0) return node.inputs[row.traits.places] == id;
+        return (is_light(row) || node.spec().name == "cast") && places_[node.outputs[0]];
     }
 
     bool is_sane(ValueId id) const {
@@ -197,8 +166,8 @@ class Planner {
 
     void follow_users() {
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
-            if (plan_.modes[n] != Mode::quantized || spec(n).op_class != OpcodeClass::elementwise ||
-                is_exact(spec(n)))
+            if (plan_.modes[n] != Mode::quantized || !spec(n).traits.elementwise ||
+                spec(n).traits.in_steps == InSteps::exact)
                 continue;
             const std::vector<NodeId>& next = users_[graph_.nodes[n].outputs[0]];
             const auto is_real = [this](NodeId user) { return plan_.modes[user] == Mode::real; };
@@ -239,7 +208,7 @@ class Planner {
             const auto leads = [&](ValueId id) {
                 return joined[id] && !goes_on(id) && is_read_by_floats(id);
             };
-            const bool follows = (is_light(node.spec()) || node.spec().op_class == OpcodeClass::reduction) &&
+            const bool follows = (is_light(node.spec()) || node.spec().traits.needs == Needs::reduced) &&
                                  std::all_of(node.outputs.begin(), node.outputs.end(), leads);
             if (!follows && !(is_uneven_join(node) && !feeds_product_[node.outputs[0]])) continue;
             make_real(n, "it is joined with numbers of another range");
@@ -286,7 +255,7 @@ class Planner {
     }
 
     bool has_accumulating_form(const Node& node) const {
-        const std::string_view form = accumulating_form(node.spec());
+        const std::string_view form = node.spec().traits.sums_form;
         return !form.empty() && is_supported(supports_, form, types(node, true), {ElemType::i32});
     }
 
@@ -434,15 +403,14 @@ bool takes_groups(const Supports& supports, std::string_view form) {
 }
 
 bool moves(const Node& node) {
-    static constexpr std::array<std::string_view, 4> computing = {"grid_sample", "roi_align",
-                                                                  "scatter_reduce", "non_max_suppression"};
-    const std::string_view name = node.spec().name;
-    if (name == "resize") return node.attrs.word("mode", "nearest") == "nearest";
-    if (node.spec().op_class == OpcodeClass::view) return !is_one_of(name, computing);
-    return name == "maxpool" || name == "reduce_max" || name == "reduce_min";
+    const InSteps in_steps = node.spec().traits.in_steps;
+    return in_steps == InSteps::moved ||
+           (in_steps == InSteps::interpolated && node.attrs.word("mode", "nearest") == "nearest");
 }
 
-bool keeps_steps(const Node& node) { return moves(node) || node.spec().name == "resize"; }
+bool keeps_steps(const Node& node) {
+    return moves(node) || node.spec().traits.in_steps == InSteps::interpolated;
+}
 
 std::vector<ValueId> data_operands(const Node& node) {
     std::vector<ValueId> operands;

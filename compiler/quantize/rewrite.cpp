@@ -236,7 +236,7 @@ class Rewriter {
         std::vector<ValueId> operands = product_operands(node);
         const Value& out = from_.value(node.outputs[0]);
         const BoundQuant quant = accumulator_quant(operands, out.shape.rank);
-        append(node, accumulating_form(node.spec()), std::move(operands), integer_attributes(node));
+        append(node, node.spec().traits.sums_form, std::move(operands), integer_attributes(node));
         const ValueId sums = to_.nodes.back().outputs[0];
         to_.value(sums).elem = ElemType::i32;
         to_.value(sums).quant = quant;
@@ -289,10 +289,10 @@ class Rewriter {
         if (!is_product(node.spec())) return false;
         const Value& weight = from_.value(node.inputs[1]);
         if (options_.group_size == 0 && !has_groups(weight)) return false;
-        const std::string_view form = graph::group_form(node.spec());
+        const std::string_view form = node.spec().traits.group_form;
         const bool matrix =
-            node.spec().op_class == OpcodeClass::gemm && from_.value(node.inputs[0]).shape.rank == 2;
-        const bool image = node.spec().op_class == OpcodeClass::conv && node.attrs.integer("groups", 1) == 1;
+            node.spec().traits.needs == Needs::matrix && from_.value(node.inputs[0]).shape.rank == 2;
+        const bool image = node.spec().traits.needs == Needs::window && node.attrs.integer("groups", 1) == 1;
         return !form.empty() && (matrix || image) && weight.constant() && !plan_.given[node.inputs[1]].data &&
                takes_groups(options_.supports, form);
     }
@@ -323,7 +323,7 @@ class Rewriter {
             if (attr.name != "accum_type" && attr.name != "groups") attrs.list.push_back(attr);
         }
         attrs.list.push_back(graph::integer("group_size", weights.size));
-        append(node, graph::group_form(node.spec()), std::move(operands), std::move(attrs));
+        append(node, node.spec().traits.group_form, std::move(operands), std::move(attrs));
         const ValueId sums = to_.nodes.back().outputs[0];
         to_.value(sums).elem = ElemType::f32;
         return sums;

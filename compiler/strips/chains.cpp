@@ -13,24 +13,10 @@ using graph::ValueId;
 
 namespace {
 
-/// Operations whose attributes a strip can have of its own.
+/// Operations whose attributes a strip can have of its own; what a last window asks for beyond the padding is a rule
+/// of the whole.
 bool can_be_cut(const Node& node) {
-    if (kernels::find(node.opcode) != nullptr) return false;
-    switch (node.spec().op_class) {
-        case OpcodeClass::view:
-            return is(node, "transpose") || is(node, "resize");
-        case OpcodeClass::pooling:  // what a last window asks for beyond the padding is a rule of the whole
-            return node.attrs.integer("ceil_mode", 0) == 0;
-        case OpcodeClass::conv:
-        case OpcodeClass::gemm:
-        case OpcodeClass::elementwise:
-        case OpcodeClass::convert:
-        case OpcodeClass::norm:
-        case OpcodeClass::softmax:
-        case OpcodeClass::reduction:
-            return true;
-    }
-    return false;
+    return node.spec().traits.strips && node.attrs.integer("ceil_mode", 0) == 0;
 }
 
 bool scaled_along(const graph::Value& value, size_t dim) {

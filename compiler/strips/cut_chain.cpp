@@ -251,7 +251,7 @@ class Cutter {
             const auto dim = static_cast<size_t>(d);
             const Window& window = x.windows[dim];
             const Part part = part_of(window, shape(x.value)[dim], range.lo, range.count());
-            if (is(added, "conv_transpose2d")) {
+            if (added.spec().transposed) {
                 const Node& whole = steps_.graph().nodes[tile.node];
                 graph::set_macs(added, share_of(graph::macs_of(steps_.graph(), whole), range,
                                                 op.axes[static_cast<size_t>(axis)].extent));
@@ -262,7 +262,7 @@ class Cutter {
             }
         }
         for (BoundAttr& attribute : added.attrs.list) {
-            if (is(added, "resize") && attribute.name == "sizes") {
+            if (added.spec().traits.needs == Needs::resized && attribute.name == "sizes") {
                 const Dims y = shape(added.outputs[0]);
                 for (size_t i = 0; i < attribute.ints.size(); ++i) attribute.ints[i] = y[i];
             }

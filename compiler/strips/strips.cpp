@@ -50,7 +50,7 @@ struct Planned {
 };
 
 bool multiplies_activations(const Graph& graph, const Node& node) {
-    return node.spec().op_class == OpcodeClass::gemm && !graph.value(node.inputs[1]).constant();
+    return node.spec().traits.needs == Needs::matrix && !graph.value(node.inputs[1]).constant();
 }
 
 bool has_scores_in_ddr(const Planned& planned) {

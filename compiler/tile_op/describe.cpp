@@ -49,41 +49,49 @@ class Describer {
             kernel(*operation);
             return std::move(result_);
         }
-        if (spec_.name == "resize") {
-            resize();
-            return std::move(result_);
-        }
-        switch (spec_.op_class) {
-            case OpcodeClass::gemm:
-                gemm();
-                break;
-            case OpcodeClass::conv:
-                spec_.transposed ? transposed_convolution() : convolution();
-                break;
-            case OpcodeClass::elementwise:
-                elementwise();
-                break;
-            case OpcodeClass::convert:
-                is_any_of_blocks() ? blocks_of_elements() : elementwise();
-                break;
-            case OpcodeClass::pooling:
-                pool();
-                break;
-            case OpcodeClass::norm:
-            case OpcodeClass::softmax:
-                rows();
-                break;
-            case OpcodeClass::reduction:
-                reduction();
-                break;
-            case OpcodeClass::view:
-                view();
-                break;
-        }
+        follow_operands();
         return std::move(result_);
     }
 
   private:
+    void follow_operands() {
+        switch (spec_.traits.needs) {
+            case Needs::image:
+                return batches();
+            case Needs::place:
+                return elementwise();
+            case Needs::block:
+                return blocks_of_elements();
+            case Needs::matrix:
+                return gemm();
+            case Needs::window:
+                return spec_.transposed ? transposed_convolution() : convolution();
+            case Needs::pool:
+                return pool();
+            case Needs::row:
+            case Needs::before:
+                return rows();
+            case Needs::reduced:
+                return reduction();
+            case Needs::resized:
+                return resize();
+            case Needs::permuted:
+                return transpose();
+            case Needs::sliced:
+                return slice();
+            case Needs::padded:
+                return pad();
+            case Needs::gathered:
+                return gather();
+            case Needs::picked:
+                return gather_elements();
+            case Needs::out_of_pixels:
+                return blocks(0);
+            case Needs::into_pixels:
+                return blocks(1);
+        }
+    }
+
     Dims in(size_t i) const { return shape_of(graph_.value(node_.inputs[i])); }
     Dims out(size_t i = 0) const { return shape_of(graph_.value(node_.outputs[i])); }
     bool constant(size_t i) const { return graph_.value(node_.inputs[i]).constant(); }
@@ -156,15 +164,13 @@ class Describer {
         if (node_.inputs.size() > spec_.addend) broadcast(spec_.addend);
     }
 
-    bool is_any_of_blocks() const { return spec_.name == "quantize.mx" || spec_.name == "dequantize.mx"; }
-
     /// Elements and scales of block formats: an axis counts blocks along their dimension.
     void blocks_of_elements() {
         const Dims y = out();
         const size_t along = axis_of(y, node_.attrs);
         const int64_t size = node_.attrs.integer("block_size", 32);
         Windows &elements = result_.outputs[0],
-                &scales = spec_.name == "quantize.mx" ? result_.outputs[1] : result_.inputs[1];
+                &scales = node_.outputs.size() > 1 ? result_.outputs[1] : result_.inputs[1];
         for (size_t d = 0; d < y.rank; ++d) {
             const int64_t unit = d == along ? size : 1;
             elements[d] = follow(add_axis(fmt::format("d{}", d), (y[d] + unit - 1) / unit), unit);
@@ -293,22 +299,16 @@ class Describer {
         result_.axes[static_cast<size_t>(axis)].whole = true;
     }
 
-    /// Normalisations, softmax: whole rows along `axis`.
+    /// Normalisations, softmax, running sums: whole rows along `axis`.
     void rows() {
-        if (const BoundAttr* groups = node_.attrs.find("groups"); groups != nullptr) return batches();
         output_axes();
         result_.inputs[0] = result_.outputs[0];
         untiled(axis_of(out(), node_.attrs));
     }
 
     void reduction() {
-        const Dims x = in(0), y = out();
+        const Dims x = in(0);
         std::vector<bool> reduced(x.rank, false);
-        if (y == x && node_.attrs.find("keepdims") == nullptr) {  // a running sum
-            output_axes();
-            result_.inputs[0] = result_.outputs[0];
-            return untiled(axis_of(x, node_.attrs));
-        }
         if (node_.attrs.find("axes") != nullptr) {
             reduced = reduced_axes(x, node_.attrs);
         } else {
@@ -324,17 +324,6 @@ class Describer {
                 ++to;
             }
         }
-    }
-
-    void view() {
-        if (spec_.name == "transpose") return transpose();
-        if (spec_.name == "gather") return gather();
-        if (spec_.name == "gather_elements") return gather_elements();
-        if (spec_.name == "pad") return pad();
-        if (spec_.name == "slice") return slice();
-        if (spec_.name == "depth_to_space") return blocks(0);
-        if (spec_.name == "space_to_depth") return blocks(1);
-        batches();
     }
 
     /// Each pixel on one side has `block` x `block` on the other; channels stay whole.

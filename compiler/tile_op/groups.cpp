@@ -31,15 +31,16 @@ bool keeps_rows(const Node& transpose) {
 
 }  // namespace
 
-bool joins(const Node& node) { return is(node, "concat") || is(node, "choose") || is(node, "insert_rows"); }
+bool joins(const Node& node) { return node.spec().traits.shares == Shares::output; }
 
 bool renames(const Graph& graph, const Node& node) {
-    if (graph.value(node.inputs[0]).constant()) return false;
-    if (is(node, "transpose")) {
+    const Traits& traits = node.spec().traits;
+    if (traits.shares == Shares::nothing || graph.value(node.inputs[0]).constant()) return false;
+    if (traits.needs == Needs::permuted) {
         const std::vector<int64_t>& perm = node.attrs.find("perm")->ints;
         return keeps_rows(node) && !std::is_sorted(perm.begin(), perm.end());  // the identity is a copy
     }
-    return is(node, "reshape") || is(node, "split") || joins(node) || (is(node, "slice") && ascending(node));
+    return traits.needs != Needs::sliced || ascending(node);
 }
 
 GroupList groups_of(const Graph& graph) {

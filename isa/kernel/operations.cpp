@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/name_index.hpp"
+#include "isa/kernel/tile_rules.hpp"
 
 namespace kpu::kernel {
 namespace {
@@ -11,6 +12,8 @@ namespace {
 using S = Syntax;
 using R = Result;
 using C = CostClass;
+
+using F = TileFamily;
 
 constexpr TypeSet any = computed;
 constexpr TypeSet integers = words;
@@ -43,9 +46,27 @@ Operation atomic(Op op, std::string_view name, std::string_view pascal, uint8_t 
                  std::string_view meaning) {
     return {op, name, pascal, "", S::atomic, operands, 0, u32, R::u32, C::atomic, meaning};
 }
-Operation tile(Op op, std::string_view name, std::string_view pascal, C cost, std::string_view meaning) {
-    return {op, name, pascal, "", S::tile, 0, 0, 0, R::own, cost, meaning};
+Operation tile(Op op, std::string_view name, std::string_view pascal, C cost, F family, TileRule rule,
+               std::string_view meaning, TypeSet operands = 0) {
+    return {op, name, pascal, "", S::tile, 0, 0, 0, R::own, cost, meaning, family, rule, operands};
 }
+
+/// As it is on tiles too.
+Operation on_tiles(Operation row, F family, TileRule rule, TypeSet operands = 0) {
+    row.family = family;
+    row.tile_rule = rule;
+    row.tile_operands = operands;
+    return row;
+}
+/// The same for an operation element by element.
+Operation each(Operation row, TypeSet operands) {
+    const bool compares = row.result == R::boolean;
+    if (row.operands == 2)
+        return on_tiles(row, F::each, compares ? rules::comparison : rules::binary, operands);
+    return on_tiles(row, F::each, compares ? rules::classification : rules::unary, operands);
+}
+constexpr TypeSet tile_bits_of = tile_integers | set_of(Type::boolean);
+constexpr TypeSet tile_boolean = set_of(Type::boolean);
 
 std::vector<Operation> leaves() {
     return {leaf(Op::literal_u32, "u32", "LitU32", S::literal, "7"),
@@ -63,30 +84,48 @@ std::vector<Operation> leaves() {
 
 std::vector<Operation> binary() {
     return {
-        infix(Op::logical_or, "or", "Or", "||", 1, logical, R::boolean, C::integer, "operands != 0"),
-        infix(Op::logical_and, "and", "And", "&&", 2, logical, R::boolean, C::integer, "operands != 0"),
-        infix(Op::bit_or, "bit_or", "BitOr", "|", 3, integers, R::same, C::integer, ""),
-        infix(Op::bit_xor, "bit_xor", "BitXor", "^", 4, integers, R::same, C::integer, ""),
-        infix(Op::bit_and, "bit_and", "BitAnd", "&", 5, integers, R::same, C::integer, ""),
-        infix(Op::eq, "eq", "Eq", "==", 6, any, R::boolean, C::integer, "false with NaN"),
-        infix(Op::ne, "ne", "Ne", "!=", 6, any, R::boolean, C::integer, "true with NaN"),
-        infix(Op::lt, "lt", "Lt", "<", 7, numbers, R::boolean, C::integer, "false with NaN"),
-        infix(Op::gt, "gt", "Gt", ">", 7, numbers, R::boolean, C::integer, "false with NaN"),
-        infix(Op::le, "le", "Le", "<=", 7, numbers, R::boolean, C::integer, "false with NaN"),
-        infix(Op::ge, "ge", "Ge", ">=", 7, numbers, R::boolean, C::integer, "false with NaN"),
-        infix(Op::shl, "shl", "Shl", "<<", 8, integers, R::same, C::integer, "amount modulo the width"),
-        infix(Op::shr, "shr", "Shr", ">>", 8, integers, R::same, C::integer, "i32: arithmetic"),
-        infix(Op::add, "add", "Add", "+", 9, numbers, R::same, C::integer, "integers wrap"),
-        infix(Op::sub, "sub", "Sub", "-", 9, numbers, R::same, C::integer, "integers wrap"),
-        infix(Op::mul, "mul", "Mul", "*", 10, numbers, R::same, C::integer, "integers wrap"),
-        infix(Op::div, "div", "Div", "/", 10, numbers, R::same, C::special,
-              "unsigned x/0: all ones; i32: an error"),
-        infix(Op::mod, "mod", "Mod", "%", 10, integers, R::same, C::special,
-              "unsigned x%0: 0; i32: an error"),
+        on_tiles(infix(Op::logical_or, "or", "Or", "||", 1, logical, R::boolean, C::integer, "operands != 0"),
+                 F::each, rules::binary, tile_boolean),
+        on_tiles(
+            infix(Op::logical_and, "and", "And", "&&", 2, logical, R::boolean, C::integer, "operands != 0"),
+            F::each, rules::binary, tile_boolean),
+        each(infix(Op::bit_or, "bit_or", "BitOr", "|", 3, integers, R::same, C::integer, ""), tile_bits_of),
+        each(infix(Op::bit_xor, "bit_xor", "BitXor", "^", 4, integers, R::same, C::integer, ""),
+             tile_bits_of),
+        each(infix(Op::bit_and, "bit_and", "BitAnd", "&", 5, integers, R::same, C::integer, ""),
+             tile_bits_of),
+        each(infix(Op::eq, "eq", "Eq", "==", 6, any, R::boolean, C::integer, "false with NaN"), tile_types),
+        each(infix(Op::ne, "ne", "Ne", "!=", 6, any, R::boolean, C::integer, "true with NaN"), tile_types),
+        each(infix(Op::lt, "lt", "Lt", "<", 7, numbers, R::boolean, C::integer, "false with NaN"),
+             tile_types),
+        each(infix(Op::gt, "gt", "Gt", ">", 7, numbers, R::boolean, C::integer, "false with NaN"),
+             tile_types),
+        each(infix(Op::le, "le", "Le", "<=", 7, numbers, R::boolean, C::integer, "false with NaN"),
+             tile_types),
+        each(infix(Op::ge, "ge", "Ge", ">=", 7, numbers, R::boolean, C::integer, "false with NaN"),
+             tile_types),
+        each(infix(Op::shl, "shl", "Shl", "<<", 8, integers, R::same, C::integer, "amount modulo the width"),
+             tile_integers),
+        each(infix(Op::shr, "shr", "Shr", ">>", 8, integers, R::same, C::integer, "i32: arithmetic"),
+             tile_integers),
+        each(infix(Op::add, "add", "Add", "+", 9, numbers, R::same, C::integer, "integers wrap"),
+             tile_numbers),
+        each(infix(Op::sub, "sub", "Sub", "-", 9, numbers, R::same, C::integer, "integers wrap"),
+             tile_numbers),
+        each(infix(Op::mul, "mul", "Mul", "*", 10, numbers, R::same, C::integer, "integers wrap"),
+             tile_numbers),
+        each(infix(Op::div, "div", "Div", "/", 10, numbers, R::same, C::special,
+                   "unsigned x/0: all ones; i32: an error"),
+             tile_numbers),
+        each(infix(Op::mod, "mod", "Mod", "%", 10, integers, R::same, C::special,
+                   "unsigned x%0: 0; i32: an error"),
+             tile_numbers),
         two(Op::wrapping_add, "wrapping_add", "WrappingAdd", integers, R::same, C::integer, "as +"),
         two(Op::wrapping_sub, "wrapping_sub", "WrappingSub", integers, R::same, C::integer, "as -"),
-        two(Op::min, "min", "Min", numbers, R::same, C::integer, "of NaN and a number, the number"),
-        two(Op::max, "max", "Max", numbers, R::same, C::integer, "of NaN and a number, the number"),
+        each(two(Op::min, "min", "Min", numbers, R::same, C::integer, "of NaN and a number, the number"),
+             tile_types),
+        each(two(Op::max, "max", "Max", numbers, R::same, C::integer, "of NaN and a number, the number"),
+             tile_types),
         two(Op::abs_diff, "abs_diff", "AbsDiff", integers, R::difference, C::integer, "of i32: a u32"),
         two(Op::saturating_add, "saturating_add", "SaturatingAdd", integers, R::same, C::integer, ""),
         two(Op::saturating_sub, "saturating_sub", "SaturatingSub", integers, R::same, C::integer, ""),
@@ -98,22 +137,25 @@ std::vector<Operation> binary() {
 }
 
 Operation real(Op op, std::string_view name, std::string_view pascal, std::string_view meaning = "") {
-    return one(op, name, pascal, f32, R::same, C::special, meaning);
+    return each(one(op, name, pascal, f32, R::same, C::special, meaning), tile_floats);
 }
 Operation rounding(Op op, std::string_view name, std::string_view pascal, std::string_view meaning = "") {
-    return one(op, name, pascal, f32, R::same, C::integer, meaning);
+    return each(one(op, name, pascal, f32, R::same, C::integer, meaning), tile_floats);
 }
 
 std::vector<Operation> unary() {
     return {
-        one(Op::negate, "neg", "Negate", numbers, R::same, C::integer, "integers wrap"),
-        prefix(Op::bit_not, "bit_not", "BitNot", "~", integers, R::same, ""),
-        one(Op::popcount, "popcount", "Popcount", integers, R::same, C::integer, "ones"),
-        one(Op::clz, "clz", "Clz", integers, R::same, C::integer, "leading zeros; of 0: the width"),
+        each(one(Op::negate, "neg", "Negate", numbers, R::same, C::integer, "integers wrap"), tile_numbers),
+        each(prefix(Op::bit_not, "bit_not", "BitNot", "~", integers, R::same, ""), tile_bits_of),
+        each(one(Op::popcount, "popcount", "Popcount", integers, R::same, C::integer, "ones"),
+             tile_integers & ~tile_nibbles),
+        each(one(Op::clz, "clz", "Clz", integers, R::same, C::integer, "leading zeros; of 0: the width"),
+             tile_integers & ~tile_nibbles),
         one(Op::ctz, "ctz", "Ctz", integers, R::same, C::integer, "trailing zeros; of 0: the width"),
         one(Op::reverse_bits, "reverse_bits", "ReverseBits", integers, R::same, C::integer, ""),
-        prefix(Op::logical_not, "not", "LogicalNot", "!", logical, R::boolean, "operand == 0"),
-        rounding(Op::abs, "abs", "Abs"),
+        on_tiles(prefix(Op::logical_not, "not", "LogicalNot", "!", logical, R::boolean, "operand == 0"),
+                 F::each, rules::unary, tile_boolean),
+        each(rounding(Op::abs, "abs", "Abs"), tile_numbers),
         real(Op::sqrt, "sqrt", "Sqrt"),
         real(Op::inverse_sqrt, "inverse_sqrt", "InverseSqrt", "1 / sqrt"),
         real(Op::reciprocal, "reciprocal", "Reciprocal", "1 / x"),
@@ -134,18 +176,21 @@ std::vector<Operation> unary() {
         rounding(Op::ceil, "ceil", "Ceil"),
         rounding(Op::round, "round", "Round", "half away from zero"),
         rounding(Op::trunc, "trunc", "Trunc"),
-        rounding(Op::sign, "sign", "Sign", "of NaN: NaN; of +-0: +0"),
-        one(Op::is_nan, "is_nan", "IsNan", f32, R::boolean, C::integer, ""),
-        one(Op::is_inf, "is_inf", "IsInf", f32, R::boolean, C::integer, ""),
-        one(Op::is_finite, "is_finite", "IsFinite", f32, R::boolean, C::integer, ""),
+        each(rounding(Op::sign, "sign", "Sign", "of NaN: NaN; of +-0: +0"), tile_numbers),
+        each(one(Op::is_nan, "is_nan", "IsNan", f32, R::boolean, C::integer, ""), tile_floats),
+        each(one(Op::is_inf, "is_inf", "IsInf", f32, R::boolean, C::integer, ""), tile_floats),
+        each(one(Op::is_finite, "is_finite", "IsFinite", f32, R::boolean, C::integer, ""), tile_floats),
     };
 }
 
 std::vector<Operation> others() {
     return {
-        {Op::select, "select", "Select", "", S::function, 3, 0, 0, R::own, C::integer,
-         "select(c, a, b): a where c is not 0, else b; all three are evaluated"},
-        {Op::cast, "cast", "Cast", "", S::cast, 1, 0, 0, R::own, C::integer, "f32(x): x as that type"},
+        on_tiles({Op::select, "select", "Select", "", S::function, 3, 0, 0, R::own, C::integer,
+                  "select(c, a, b): a where c is not 0, else b; all three are evaluated"},
+                 F::select, rules::select),
+        on_tiles(
+            {Op::cast, "cast", "Cast", "", S::cast, 1, 0, 0, R::own, C::integer, "f32(x): x as that type"},
+            F::convert, rules::cast),
         {Op::fma, "fma", "Fma", "", S::function, 3, 0, 0, R::own, C::floating,
          "a * b + c, rounded once; a u32 is the bits of an f32"},
         atomic(Op::atomic_add, "atomic_add", "Add", 2, "atomic_add(b[i], v): gives the old value"),
@@ -177,90 +222,107 @@ std::vector<Operation> others() {
 
 std::vector<Operation> tile_access() {
     return {
-        tile(Op::window, "window", "Window", C::none,
+        tile(Op::window, "window", "Window", C::none, F::none, nullptr,
              "x[window{shape, sizes, strides}(start, ...)]: a part of a buffer of that shape; "
              "window{shape}(): all"),
-        tile(Op::clipped, "clipped", "Clipped", C::none,
+        tile(Op::clipped, "clipped", "Clipped", C::none, F::none, nullptr,
              "a window in async_copy of which only the part inside the buffer moves; written once in a run"),
-        tile(Op::bitcast, "bitcast", "Bitcast", C::none,
+        tile(Op::bitcast, "bitcast", "Bitcast", C::none, F::move, rules::bitcast,
              "bitcast{type}(x); to half the width the second last dimension doubles, low halves first")};
 }
 
 std::vector<Operation> tile_moves() {
     return {
-        tile(Op::iota, "iota", "Iota", C::integer, "iota{type, dimension, shape}()"),
-        tile(Op::broadcast_to, "broadcast_to", "Broadcast", C::permute,
+        tile(Op::iota, "iota", "Iota", C::integer, F::move, rules::iota, "iota{type, dimension, shape}()"),
+        tile(Op::broadcast_to, "broadcast_to", "Broadcast", C::permute, F::move, rules::broadcast,
              "broadcast_to{shape, dimensions of x}(x); a scalar costs nothing"),
-        tile(Op::reshape, "reshape", "Reshape", C::none, "reshape{shape}(x)"),
-        tile(Op::transpose, "transpose", "Transpose", C::permute, "transpose{permutation}(x)"),
-        tile(Op::slice, "slice", "Slice", C::permute, "slice{starts, limits, strides}(x)"),
-        tile(Op::dynamic_slice, "dynamic_slice", "DynamicSlice", C::permute,
+        tile(Op::reshape, "reshape", "Reshape", C::none, F::move, rules::reshape, "reshape{shape}(x)"),
+        tile(Op::transpose, "transpose", "Transpose", C::permute, F::move, rules::transpose,
+             "transpose{permutation}(x)"),
+        tile(Op::slice, "slice", "Slice", C::permute, F::move, rules::slice,
+             "slice{starts, limits, strides}(x)"),
+        tile(Op::dynamic_slice, "dynamic_slice", "DynamicSlice", C::permute, F::move, rules::dynamic_slice,
              "dynamic_slice{sizes}(x, start, ...): starts are clamped"),
-        tile(Op::dynamic_update, "dynamic_update", "DynamicUpdate", C::permute,
-             "dynamic_update(x, part, start, ...): starts are clamped"),
-        tile(Op::concat, "concat", "Concat", C::permute, "concat{dimension}(x, ...)"),
-        tile(Op::pad, "pad", "Pad", C::permute, "pad{low, high, interior}(x, value)"),
-        tile(Op::reverse, "reverse", "Reverse", C::permute, "reverse{dimensions}(x)"),
-        tile(Op::roll, "roll", "Roll", C::permute,
+        tile(Op::dynamic_update, "dynamic_update", "DynamicUpdate", C::permute, F::move,
+             rules::dynamic_update, "dynamic_update(x, part, start, ...): starts are clamped"),
+        tile(Op::concat, "concat", "Concat", C::permute, F::move, rules::concat, "concat{dimension}(x, ...)"),
+        tile(Op::pad, "pad", "Pad", C::permute, F::move, rules::pad, "pad{low, high, interior}(x, value)"),
+        tile(Op::reverse, "reverse", "Reverse", C::permute, F::move, rules::reverse,
+             "reverse{dimensions}(x)"),
+        tile(Op::roll, "roll", "Roll", C::permute, F::pick, rules::roll,
              "roll{axis, stride, stride axis}(x, shift): to higher indices, and round"),
-        tile(
-            Op::gather, "gather", "Gather", C::permute,
-            "gather{fill, and of each list its length and members}(x, indices): lists are offset, collapsed, "
-            "start map, batch of x, batch of indices, slice sizes"),
-        tile(Op::permute, "permute", "Permute", C::permute,
+        tile(Op::gather, "gather", "Gather", C::permute, F::pick, rules::gather,
+             "gather{fill, and of each list its length and members}(x, indices): lists are "
+             "offset, collapsed, "
+             "start map, batch of x, batch of indices, slice sizes"),
+        tile(Op::permute, "permute", "Permute", C::permute, F::pick, rules::permute,
              "permute{dimension}(x, index): x[index[i]] along the dimension"),
-        tile(
-            Op::scatter, "scatter", "Scatter", C::permute,
-            "scatter(x, index, values): values at these places of x, counted row-major; the last one stays")};
+        tile(Op::scatter, "scatter", "Scatter", C::permute, F::pick, rules::scatter,
+             "scatter(x, index, values): values at these places of x, counted row-major; the "
+             "last one stays")};
 }
 
 std::vector<Operation> tile_sums() {
-    return {tile(Op::reduce_sum, "reduce_sum", "ReduceSum", C::reduce, "reduce_sum{axes}(x)"),
-            tile(Op::reduce_prod, "reduce_prod", "ReduceProd", C::reduce, ""),
-            tile(Op::reduce_max, "reduce_max", "ReduceMax", C::reduce, "of NaN and a number, NaN"),
-            tile(Op::reduce_min, "reduce_min", "ReduceMin", C::reduce, "of NaN and a number, NaN"),
-            tile(Op::reduce_and, "reduce_and", "ReduceAnd", C::reduce, "bitwise"),
-            tile(Op::reduce_or, "reduce_or", "ReduceOr", C::reduce, "bitwise"),
-            tile(Op::argmax, "argmax", "Argmax", C::reduce,
-                 "argmax{axis}(x), i32: the first NaN, else the first of equals"),
-            tile(Op::argmin, "argmin", "Argmin", C::reduce, ""),
-            tile(Op::cumulative_sum, "cumulative_sum", "CumulativeSum", C::reduce,
-                 "cumulative_sum{axis, from the end}(x)"),
-            tile(Op::cumulative_prod, "cumulative_prod", "CumulativeProd", C::reduce, ""),
-            tile(Op::cumulative_max, "cumulative_max", "CumulativeMax", C::reduce, ""),
-            tile(Op::cumulative_min, "cumulative_min", "CumulativeMin", C::reduce, ""),
-            tile(Op::cumulative_logsumexp, "cumulative_logsumexp", "CumulativeLogSumExp", C::special, ""),
-            tile(Op::sort, "sort", "Sort", C::permute, "sort{axis}(x): NaN last"),
-            tile(Op::sort_index, "sort_index", "SortIndex", C::permute,
+    return {tile(Op::reduce_sum, "reduce_sum", "ReduceSum", C::reduce, F::reduce, rules::reduce,
+                 "reduce_sum{axes}(x)", tile_numbers),
+            tile(Op::reduce_prod, "reduce_prod", "ReduceProd", C::reduce, F::reduce, rules::reduce, "",
+                 tile_numbers),
+            tile(Op::reduce_max, "reduce_max", "ReduceMax", C::reduce, F::reduce, rules::extreme,
+                 "of NaN and a number, NaN", tile_types),
+            tile(Op::reduce_min, "reduce_min", "ReduceMin", C::reduce, F::reduce, rules::extreme,
+                 "of NaN and a number, NaN", tile_types),
+            tile(Op::reduce_and, "reduce_and", "ReduceAnd", C::reduce, F::reduce, rules::reduce, "bitwise",
+                 tile_bits_of),
+            tile(Op::reduce_or, "reduce_or", "ReduceOr", C::reduce, F::reduce, rules::reduce, "bitwise",
+                 tile_bits_of),
+            tile(Op::argmax, "argmax", "Argmax", C::reduce, F::reduce, rules::search,
+                 "argmax{axis}(x), i32: the first NaN, else the first of equals", tile_types),
+            tile(Op::argmin, "argmin", "Argmin", C::reduce, F::reduce, rules::search, "", tile_types),
+            tile(Op::cumulative_sum, "cumulative_sum", "CumulativeSum", C::reduce, F::scan, rules::scan,
+                 "cumulative_sum{axis, from the end}(x)", tile_numbers),
+            tile(Op::cumulative_prod, "cumulative_prod", "CumulativeProd", C::reduce, F::scan, rules::scan,
+                 "", tile_numbers),
+            tile(Op::cumulative_max, "cumulative_max", "CumulativeMax", C::reduce, F::scan, rules::scan, "",
+                 tile_numbers),
+            tile(Op::cumulative_min, "cumulative_min", "CumulativeMin", C::reduce, F::scan, rules::scan, "",
+                 tile_numbers),
+            tile(Op::cumulative_logsumexp, "cumulative_logsumexp", "CumulativeLogSumExp", C::special, F::scan,
+                 rules::scan, "", tile_floats),
+            tile(Op::sort, "sort", "Sort", C::permute, F::sort, rules::sort, "sort{axis}(x): NaN last"),
+            tile(Op::sort_index, "sort_index", "SortIndex", C::permute, F::sort, rules::sort_index,
                  "sort_index{axis, descending}(key, ...), i32: what permute takes; stable"),
-            tile(Op::dot, "dot", "Dot", C::none,
+            tile(Op::dot, "dot", "Dot", C::none, F::product, rules::dot,
                  "dot{type, and of each list its length and members}(a, b): lists are contracted dimensions "
-                 "of a, of b, "
-                 "batch dimensions of a, of b")};
+                 "of a, of b, batch dimensions of a, of b")};
 }
 
 std::vector<Operation> tile_functions() {
     const auto function = [](Op op, std::string_view name, std::string_view pascal) {
-        return tile(op, name, pascal, C::special, "");
+        return tile(op, name, pascal, C::special, F::each, rules::unary, "", tile_floats);
     };
-    return {tile(Op::shr_logical, "shr_logical", "ShrLogical", C::integer, "zeros come in"),
-            function(Op::pow, "pow", "Pow"),
-            function(Op::atan2, "atan2", "Atan2"),
-            tile(Op::next_after, "next_after", "NextAfter", C::integer, ""),
-            tile(Op::round_even, "round_even", "RoundEven", C::integer, "half to even"),
+    return {tile(Op::shr_logical, "shr_logical", "ShrLogical", C::integer, F::each, rules::binary,
+                 "zeros come in", tile_integers),
+            tile(Op::pow, "pow", "Pow", C::special, F::each, rules::binary, "", tile_numbers),
+            tile(Op::atan2, "atan2", "Atan2", C::special, F::each, rules::binary, "", tile_floats),
+            tile(Op::next_after, "next_after", "NextAfter", C::integer, F::each, rules::binary, "",
+                 tile_floats & ~tile_eighths),
+            tile(Op::round_even, "round_even", "RoundEven", C::integer, F::each, rules::unary, "half to even",
+                 tile_floats),
             function(Op::cbrt, "cbrt", "Cbrt"),
             function(Op::expm1, "expm1", "Expm1"),
             function(Op::log1p, "log1p", "Log1p"),
             function(Op::logistic, "logistic", "Logistic"),
-            tile(Op::erf, "erf", "Erf", C::special, "erf{1}(x): 1 - erf(x) without its cancellation"),
+            tile(Op::erf, "erf", "Erf", C::special, F::each, rules::erf,
+                 "erf{1}(x): 1 - erf(x) without its cancellation", tile_floats),
             function(Op::erf_inv, "erf_inv", "ErfInv"),
             function(Op::log_gamma, "log_gamma", "LogGamma"),
             function(Op::asinh, "asinh", "Asinh"),
             function(Op::acosh, "acosh", "Acosh"),
             function(Op::atanh, "atanh", "Atanh"),
-            tile(Op::integer_pow, "integer_pow", "IntegerPow", C::special, "integer_pow{n}(x)"),
-            tile(Op::reduce_precision, "reduce_precision", "ReducePrecision", C::integer,
-                 "reduce_precision{exponent bits, mantissa bits}(x)")};
+            tile(Op::integer_pow, "integer_pow", "IntegerPow", C::special, F::each, rules::integer_pow,
+                 "integer_pow{n}(x)", tile_numbers),
+            tile(Op::reduce_precision, "reduce_precision", "ReducePrecision", C::integer, F::each,
+                 rules::reduce_precision, "reduce_precision{exponent bits, mantissa bits}(x)", tile_floats)};
 }
 
 std::vector<Operation> make_operations() {

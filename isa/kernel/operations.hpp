@@ -62,6 +62,24 @@ struct CostRow {
 };
 const std::vector<CostRow>& cost_rows();
 
+/// What is done to tiles: which part of the engine does it, and how elements that nobody wrote spread.
+enum class TileFamily : uint8_t {
+    none,
+    each,     ///< element by element; scalars go with all
+    convert,  ///< to another type
+    select,
+    move,    ///< elements stay what they are; where they go, numbers and scalars say
+    pick,    ///< the same, and tiles say where
+    reduce,  ///< along dimensions that go
+    scan,    ///< along one, the results of all beginnings
+    sort,
+    product,
+};
+
+struct TileExpr;
+/// Type and shape of a result on tiles. Throws TileMistake on operands or numbers that do not fit.
+using TileRule = void (*)(TileExpr& expr, const std::vector<const TileExpr*>& operands, Type type);
+
 /// The type of the result.
 enum class Result : uint8_t { same, boolean, u32, difference, own };
 
@@ -77,6 +95,9 @@ struct Operation {
     Result result;
     CostClass cost;  ///< integer: floating on f32
     std::string_view meaning;
+    TileFamily family = TileFamily::none;
+    TileRule tile_rule = nullptr;  ///< null: rule set xla has no such operation
+    TypeSet tile_operands = 0;     ///< types that the rule takes, where operands have one
 };
 
 const std::vector<Operation>& operations();

@@ -1,9 +1,11 @@
 // Types and shapes of gather, dot, reductions and what goes along a dimension.
 #include "isa/kernel/tile_rules.hpp"
 
-namespace kpu::kernel::tile_rules {
+namespace kpu::kernel::rules {
 
-void infer_gather(TileExpr& expr, const Operands& in) {
+using namespace tile_rules;
+
+void gather(TileExpr& expr, const Operands& in, Type /*type*/) {
     need_operands(in, 2, 3);
     const TileExpr &x = *in[0], &index = *in[1];
     need_type(index, tile_integers);
@@ -46,7 +48,7 @@ void infer_gather(TileExpr& expr, const Operands& in) {
     expr.type = x.type;
 }
 
-void infer_dot(TileExpr& expr, const Operands& in, Type type) {
+void dot(TileExpr& expr, const Operands& in, Type type) {
     need_operands(in, 2, 2);
     for (const TileExpr* operand : in) need_type(*operand, tile_numbers);
     const std::vector<Shape> lists = lists_of(expr.dims, 0, 4);
@@ -84,65 +86,91 @@ void infer_dot(TileExpr& expr, const Operands& in, Type type) {
     expr.type = wanted;
 }
 
-void infer_reduce(TileExpr& expr, const TileExpr& x) {
-    const bool bits = expr.op == Op::reduce_and || expr.op == Op::reduce_or;
-    const bool order = expr.op == Op::reduce_max || expr.op == Op::reduce_min;
-    need_type(x, bits    ? static_cast<TypeSet>(tile_integers | set_of(Type::boolean))
-                 : order ? tile_types
-                         : tile_numbers);
+namespace {
+
+TypeSet types_of(const TileExpr& expr) { return operation(expr.op).tile_operands; }
+
+void reduce(TileExpr& expr, const Operands& in, bool of_some) {
+    need_operands(in, 1, 1);
+    const TileExpr& x = *in[0];
+    need_type(x, types_of(expr));
     std::vector<bool> gone(x.shape.size());
     for (size_t i = 0; i < expr.dims.size(); ++i) gone[axis_of(expr, i, x)] = true;
     for (size_t i = 0; i < x.shape.size(); ++i) {
         if (!gone[i]) expr.shape.push_back(x.shape[i]);
-        if (gone[i] && order && x.shape[i] == 0)
+        if (gone[i] && of_some && x.shape[i] == 0)
             fail("the greatest or least of nothing. Fix: reduce dimensions that are not empty.");
     }
     expr.type = x.type;
 }
 
-void infer_along(TileExpr& expr, const Operands& in) {
+/// Of operations along one dimension, the first number: the result is like the first operand.
+size_t along(TileExpr& expr, const Operands& in) {
     need_operands(in, 1, 64);
-    const TileExpr& x = *in[0];
-    const size_t axis = axis_of(expr, 0, x);
-    expr.shape = x.shape;
-    expr.type = x.type;
-    if (expr.op == Op::argmax || expr.op == Op::argmin) {
-        need_operands(in, 1, 1);
-        need_numbers(expr, 1);
-        need_type(x, tile_types);
-        if (x.shape[axis] == 0)
-            fail("the greatest or least of nothing. Fix: use a dimension that is not empty.");
-        expr.shape.erase(expr.shape.begin() + static_cast<ptrdiff_t>(axis));
-        expr.type = Type::i32;
-    } else if (expr.op == Op::sort_index) {
-        need_numbers(expr, 2);
-        for (const TileExpr* key : in)
-            if (key->shape != x.shape) fail("keys of other shapes. Fix: use keys of one shape.");
-        expr.type = Type::i32;
-    } else if (expr.op == Op::permute) {
-        need_operands(in, 2, 2);
-        need_numbers(expr, 1);
-        need_type(*in[1], set_of(Type::i32));
-        Shape index = in[1]->shape;
-        if (index.size() == x.shape.size()) index[axis] = x.shape[axis];
-        if (index != x.shape)
-            fail(fmt::format("{} does not index {} along that dimension. Fix: use equal other dimensions.",
-                             text_of(*in[1]), text_of(x)));
-        expr.shape = in[1]->shape;
-    } else if (expr.op == Op::roll) {
-        need_operands(in, 2, 2);
-        need_index(*in[1]);
-        if (expr.dims.size() == 1) expr.dims.insert(expr.dims.end(), {0, 0});
-        need_numbers(expr, 3);
-        axis_of(expr, 2, x);
-    } else if (expr.op == Op::sort) {
-        need_operands(in, 1, 1);
-        need_numbers(expr, 1);
-    } else {
-        need_operands(in, 1, 1);
-        need_numbers(expr, 2);
-        need_type(x, expr.op == Op::cumulative_logsumexp ? tile_floats : tile_numbers);
-    }
+    const size_t axis = axis_of(expr, 0, *in[0]);
+    expr.shape = in[0]->shape;
+    expr.type = in[0]->type;
+    return axis;
 }
 
-}  // namespace kpu::kernel::tile_rules
+}  // namespace
+
+void reduce(TileExpr& expr, const Operands& in, Type /*type*/) { reduce(expr, in, false); }
+void extreme(TileExpr& expr, const Operands& in, Type /*type*/) { reduce(expr, in, true); }
+
+void search(TileExpr& expr, const Operands& in, Type /*type*/) {
+    const size_t axis = along(expr, in);
+    need_operands(in, 1, 1);
+    need_numbers(expr, 1);
+    need_type(*in[0], types_of(expr));
+    if (in[0]->shape[axis] == 0)
+        fail("the greatest or least of nothing. Fix: use a dimension that is not empty.");
+    expr.shape.erase(expr.shape.begin() + static_cast<ptrdiff_t>(axis));
+    expr.type = Type::i32;
+}
+
+void sort_index(TileExpr& expr, const Operands& in, Type /*type*/) {
+    along(expr, in);
+    need_numbers(expr, 2);
+    for (const TileExpr* key : in)
+        if (key->shape != in[0]->shape) fail("keys of other shapes. Fix: use keys of one shape.");
+    expr.type = Type::i32;
+}
+
+void permute(TileExpr& expr, const Operands& in, Type /*type*/) {
+    const size_t axis = along(expr, in);
+    need_operands(in, 2, 2);
+    need_numbers(expr, 1);
+    need_type(*in[1], set_of(Type::i32));
+    const TileExpr& x = *in[0];
+    Shape index = in[1]->shape;
+    if (index.size() == x.shape.size()) index[axis] = x.shape[axis];
+    if (index != x.shape)
+        fail(fmt::format("{} does not index {} along that dimension. Fix: use equal other dimensions.",
+                         text_of(*in[1]), text_of(x)));
+    expr.shape = in[1]->shape;
+}
+
+void roll(TileExpr& expr, const Operands& in, Type /*type*/) {
+    along(expr, in);
+    need_operands(in, 2, 2);
+    need_index(*in[1]);
+    if (expr.dims.size() == 1) expr.dims.insert(expr.dims.end(), {0, 0});
+    need_numbers(expr, 3);
+    axis_of(expr, 2, *in[0]);
+}
+
+void sort(TileExpr& expr, const Operands& in, Type /*type*/) {
+    along(expr, in);
+    need_operands(in, 1, 1);
+    need_numbers(expr, 1);
+}
+
+void scan(TileExpr& expr, const Operands& in, Type /*type*/) {
+    along(expr, in);
+    need_operands(in, 1, 1);
+    need_numbers(expr, 2);
+    need_type(*in[0], types_of(expr));
+}
+
+}  // namespace kpu::kernel::rules

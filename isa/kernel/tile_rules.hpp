@@ -1,5 +1,5 @@
 #pragma once
-// What the rules of types and shapes of tiles share.
+// Rules of types and shapes of tiles, and what they share.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -51,10 +51,44 @@ inline void need_index(const TileExpr& operand) {
         fail(fmt::format("{} is no index. Fix: give an integer scalar.", text_of(operand)));
 }
 
-void infer_gather(TileExpr& expr, const Operands& in);
-void infer_dot(TileExpr& expr, const Operands& in, Type type);
-void infer_reduce(TileExpr& expr, const TileExpr& x);
-/// Operations along one dimension.
-void infer_along(TileExpr& expr, const Operands& in);
-
 }  // namespace kpu::kernel::tile_rules
+
+/// Rules of types and shapes, named by the operations of operations.cpp. Those that take operands of the row's types
+/// read them there.
+namespace kpu::kernel::rules {
+
+using tile_rules::Operands;
+
+void binary(TileExpr& expr, const Operands& in, Type type);
+void comparison(TileExpr& expr, const Operands& in, Type type);
+void unary(TileExpr& expr, const Operands& in, Type type);
+void classification(TileExpr& expr, const Operands& in, Type type);
+void integer_pow(TileExpr& expr, const Operands& in, Type type);
+void erf(TileExpr& expr, const Operands& in, Type type);
+void reduce_precision(TileExpr& expr, const Operands& in, Type type);
+void select(TileExpr& expr, const Operands& in, Type type);
+void cast(TileExpr& expr, const Operands& in, Type type);
+void bitcast(TileExpr& expr, const Operands& in, Type type);
+void iota(TileExpr& expr, const Operands& in, Type type);
+void broadcast(TileExpr& expr, const Operands& in, Type type);
+void reshape(TileExpr& expr, const Operands& in, Type type);
+void transpose(TileExpr& expr, const Operands& in, Type type);
+void slice(TileExpr& expr, const Operands& in, Type type);
+void dynamic_slice(TileExpr& expr, const Operands& in, Type type);
+void dynamic_update(TileExpr& expr, const Operands& in, Type type);
+void concat(TileExpr& expr, const Operands& in, Type type);
+void pad(TileExpr& expr, const Operands& in, Type type);
+void reverse(TileExpr& expr, const Operands& in, Type type);
+void gather(TileExpr& expr, const Operands& in, Type type);
+void scatter(TileExpr& expr, const Operands& in, Type type);
+void permute(TileExpr& expr, const Operands& in, Type type);
+void roll(TileExpr& expr, const Operands& in, Type type);
+void dot(TileExpr& expr, const Operands& in, Type type);
+void reduce(TileExpr& expr, const Operands& in, Type type);
+void extreme(TileExpr& expr, const Operands& in, Type type);
+void search(TileExpr& expr, const Operands& in, Type type);
+void scan(TileExpr& expr, const Operands& in, Type type);
+void sort(TileExpr& expr, const Operands& in, Type type);
+void sort_index(TileExpr& expr, const Operands& in, Type type);
+
+}  // namespace kpu::kernel::rules

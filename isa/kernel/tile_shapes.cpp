@@ -38,9 +38,11 @@ std::vector<Shape> lists_of(const Shape& dims, size_t from, size_t count) {
     return lists;
 }
 
-namespace {
+namespace rules {
 
 using namespace tile_rules;
+
+namespace {
 
 /// Equal shapes, or scalars beside them.
 Shape joined(const Operands& in) {
@@ -54,122 +56,53 @@ Shape joined(const Operands& in) {
     return shape;
 }
 
-void infer_binary(TileExpr& expr, const Operands& in, TypeSet types, bool compares) {
+}  // namespace
+
+void binary(TileExpr& expr, const Operands& in, Type /*type*/) {
     need_operands(in, 2, 2);
-    for (const TileExpr* operand : in) need_type(*operand, types);
+    for (const TileExpr* operand : in) need_type(*operand, operation(expr.op).tile_operands);
     if (in[0]->type != in[1]->type)
         fail(fmt::format("operands of types `{}` and `{}`. Fix: cast one of them.", name_of(in[0]->type),
                          name_of(in[1]->type)));
     expr.shape = joined(in);
-    expr.type = compares ? Type::boolean : in[0]->type;
+    expr.type = in[0]->type;
 }
-void infer_unary(TileExpr& expr, const Operands& in, TypeSet types) {
+
+void comparison(TileExpr& expr, const Operands& in, Type type) {
+    binary(expr, in, type);
+    expr.type = Type::boolean;
+}
+
+void unary(TileExpr& expr, const Operands& in, Type /*type*/) {
     need_operands(in, 1, 1);
-    need_type(*in[0], types);
+    need_type(*in[0], operation(expr.op).tile_operands);
     expr.shape = in[0]->shape;
     expr.type = in[0]->type;
 }
 
-bool infer_elementwise(TileExpr& expr, const Operands& in) {
-    constexpr TypeSet bits = static_cast<TypeSet>(tile_integers | set_of(Type::boolean));
-    switch (expr.op) {
-        case Op::add:
-        case Op::sub:
-        case Op::mul:
-        case Op::div:
-        case Op::mod:
-        case Op::pow:
-            return infer_binary(expr, in, tile_numbers, false), true;
-        case Op::min:
-        case Op::max:
-            return infer_binary(expr, in, tile_types, false), true;
-        case Op::atan2:
-            return infer_binary(expr, in, tile_floats, false), true;
-        case Op::next_after:
-            return infer_binary(expr, in, tile_floats & ~tile_eighths, false), true;
-        case Op::bit_and:
-        case Op::bit_or:
-        case Op::bit_xor:
-            return infer_binary(expr, in, bits, false), true;
-        case Op::logical_and:
-        case Op::logical_or:
-            return infer_binary(expr, in, set_of(Type::boolean), false), true;
-        case Op::shl:
-        case Op::shr:
-        case Op::shr_logical:
-            return infer_binary(expr, in, tile_integers, false), true;
-        case Op::eq:
-        case Op::ne:
-        case Op::lt:
-        case Op::gt:
-        case Op::le:
-        case Op::ge:
-            return infer_binary(expr, in, tile_types, true), true;
-        case Op::negate:
-        case Op::abs:
-        case Op::sign:
-            return infer_unary(expr, in, tile_numbers), true;
-        case Op::bit_not:
-            return infer_unary(expr, in, bits), true;
-        case Op::logical_not:
-            return infer_unary(expr, in, set_of(Type::boolean)), true;
-        case Op::popcount:
-        case Op::clz:
-            return infer_unary(expr, in, tile_integers & ~tile_nibbles), true;
-        case Op::is_finite:
-        case Op::is_nan:
-        case Op::is_inf:
-            infer_unary(expr, in, tile_floats);
-            expr.type = Type::boolean;
-            return true;
-        case Op::integer_pow:
-            need_numbers(expr, 1);
-            return infer_unary(expr, in, tile_numbers), true;
-        case Op::erf:
-            if (!expr.dims.empty()) need_numbers(expr, 1);
-            return infer_unary(expr, in, tile_floats), true;
-        case Op::reduce_precision:
-            need_numbers(expr, 2);
-            if (expr.dims[0] < 2 || expr.dims[0] > 8 || expr.dims[1] < 0 || expr.dims[1] > 23)
-                fail("no such precision. Fix: 2 to 8 bits of exponent, 0 to 23 of mantissa.");
-            return infer_unary(expr, in, tile_floats), true;
-        case Op::sqrt:
-        case Op::inverse_sqrt:
-        case Op::reciprocal:
-        case Op::sin:
-        case Op::cos:
-        case Op::tan:
-        case Op::asin:
-        case Op::acos:
-        case Op::atan:
-        case Op::sinh:
-        case Op::cosh:
-        case Op::tanh:
-        case Op::exp:
-        case Op::exp2:
-        case Op::log:
-        case Op::log2:
-        case Op::floor:
-        case Op::ceil:
-        case Op::round:
-        case Op::trunc:
-        case Op::round_even:
-        case Op::cbrt:
-        case Op::expm1:
-        case Op::log1p:
-        case Op::logistic:
-        case Op::erf_inv:
-        case Op::log_gamma:
-        case Op::asinh:
-        case Op::acosh:
-        case Op::atanh:
-            return infer_unary(expr, in, tile_floats), true;
-        default:
-            return false;
-    }
+void classification(TileExpr& expr, const Operands& in, Type type) {
+    unary(expr, in, type);
+    expr.type = Type::boolean;
 }
 
-void infer_select(TileExpr& expr, const Operands& in) {
+void integer_pow(TileExpr& expr, const Operands& in, Type type) {
+    need_numbers(expr, 1);
+    unary(expr, in, type);
+}
+
+void erf(TileExpr& expr, const Operands& in, Type type) {
+    if (!expr.dims.empty()) need_numbers(expr, 1);
+    unary(expr, in, type);
+}
+
+void reduce_precision(TileExpr& expr, const Operands& in, Type type) {
+    need_numbers(expr, 2);
+    if (expr.dims[0] < 2 || expr.dims[0] > 8 || expr.dims[1] < 0 || expr.dims[1] > 23)
+        fail("no such precision. Fix: 2 to 8 bits of exponent, 0 to 23 of mantissa.");
+    unary(expr, in, type);
+}
+
+void select(TileExpr& expr, const Operands& in, Type /*type*/) {
     need_operands(in, 3, 3);
     need_type(*in[0], set_of(Type::boolean));
     if (in[1]->type != in[2]->type)
@@ -179,7 +112,17 @@ void infer_select(TileExpr& expr, const Operands& in) {
     expr.type = in[1]->type;
 }
 
-void infer_bitcast(TileExpr& expr, const TileExpr& x, Type type) {
+void cast(TileExpr& expr, const Operands& in, Type type) {
+    need_operands(in, 1, 1);
+    if (!contains(tile_types, type))
+        fail(fmt::format("no tiles of `{}`. Fix: use one of {}.", name_of(type), names_of(tile_types)));
+    expr.type = type;
+    expr.shape = in[0]->shape;
+}
+
+void bitcast(TileExpr& expr, const Operands& in, Type type) {
+    need_operands(in, 1, 1);
+    const TileExpr& x = *in[0];
     if (!contains(tile_types, type)) fail("it needs a type. Fix: write bitcast{i32}(x).");
     const unsigned from = tile_bits(x.type), to = tile_bits(type);
     expr.type = type;
@@ -194,7 +137,9 @@ void infer_bitcast(TileExpr& expr, const TileExpr& x, Type type) {
     rows = from > to ? rows * (from / to) : rows / (to / from);
 }
 
-void infer_broadcast(TileExpr& expr, const TileExpr& x) {
+void broadcast(TileExpr& expr, const Operands& in, Type /*type*/) {
+    need_operands(in, 1, 1);
+    const TileExpr& x = *in[0];
     const size_t rank = x.shape.size();
     if (expr.dims.size() < rank)
         fail(
@@ -213,7 +158,9 @@ void infer_broadcast(TileExpr& expr, const TileExpr& x) {
     }
 }
 
-void infer_transpose(TileExpr& expr, const TileExpr& x) {
+void transpose(TileExpr& expr, const Operands& in, Type /*type*/) {
+    need_operands(in, 1, 1);
+    const TileExpr& x = *in[0];
     need_numbers(expr, x.shape.size());
     std::vector<bool> seen(x.shape.size());
     for (size_t i = 0; i < x.shape.size(); ++i) {
@@ -225,7 +172,9 @@ void infer_transpose(TileExpr& expr, const TileExpr& x) {
     expr.type = x.type;
 }
 
-void infer_slice(TileExpr& expr, const TileExpr& x) {
+void slice(TileExpr& expr, const Operands& in, Type /*type*/) {
+    need_operands(in, 1, 1);
+    const TileExpr& x = *in[0];
     const size_t rank = x.shape.size();
     need_numbers(expr, 3 * rank);
     for (size_t i = 0; i < rank; ++i) {
@@ -237,7 +186,7 @@ void infer_slice(TileExpr& expr, const TileExpr& x) {
     expr.type = x.type;
 }
 
-void infer_concat(TileExpr& expr, const Operands& in) {
+void concat(TileExpr& expr, const Operands& in, Type /*type*/) {
     need_operands(in, 1, 4096);
     need_numbers(expr, 1);
     const size_t axis = axis_of(expr, 0, *in[0]);
@@ -255,7 +204,7 @@ void infer_concat(TileExpr& expr, const Operands& in) {
     }
 }
 
-void infer_pad(TileExpr& expr, const Operands& in) {
+void pad(TileExpr& expr, const Operands& in, Type /*type*/) {
     need_operands(in, 2, 2);
     const TileExpr& x = *in[0];
     const size_t rank = x.shape.size();
@@ -274,7 +223,9 @@ void infer_pad(TileExpr& expr, const Operands& in) {
     expr.type = x.type;
 }
 
-void infer_dynamic(TileExpr& expr, const Operands& in, bool update) {
+namespace {
+
+void dynamic(TileExpr& expr, const Operands& in, bool update) {
     const size_t first = update ? 2 : 1;
     if (in.empty()) fail("no operands. Fix: give it a tile.");
     const TileExpr& x = *in[0];
@@ -290,93 +241,53 @@ void infer_dynamic(TileExpr& expr, const Operands& in, bool update) {
     expr.type = x.type;
 }
 
-void infer_shaped(TileExpr& expr, const Operands& in, Type type) {
-    switch (expr.op) {
-        case Op::bitcast:
-            need_operands(in, 1, 1);
-            return infer_bitcast(expr, *in[0], type);
-        case Op::iota:
-            need_operands(in, 0, 0);
-            if (expr.dims.empty())
-                fail("it needs a dimension and a shape. Fix: write iota{i32, 0, 8, 128}().");
-            expr.type = type == Type::none ? Type::i32 : type;
-            expr.shape.assign(expr.dims.begin() + 1, expr.dims.end());
-            if (expr.dims[0] < 0 || expr.dims[0] >= static_cast<int64_t>(expr.shape.size()))
-                fail("no such dimension. Fix: count from 0.");
-            return;
-        case Op::broadcast_to:
-            need_operands(in, 1, 1);
-            return infer_broadcast(expr, *in[0]);
-        case Op::reshape:
-            need_operands(in, 1, 1);
-            check_shape(expr.dims);
-            expr.shape = expr.dims;
-            expr.type = in[0]->type;
-            if (elements_of(expr.shape) != elements_of(in[0]->shape))
-                fail(fmt::format("{} has not as many elements. Fix: reshape to as many.", text_of(*in[0])));
-            return;
-        case Op::transpose:
-            need_operands(in, 1, 1);
-            return infer_transpose(expr, *in[0]);
-        case Op::slice:
-            need_operands(in, 1, 1);
-            return infer_slice(expr, *in[0]);
-        case Op::dynamic_slice:
-        case Op::dynamic_update:
-            return infer_dynamic(expr, in, expr.op == Op::dynamic_update);
-        case Op::concat:
-            return infer_concat(expr, in);
-        case Op::pad:
-            return infer_pad(expr, in);
-        case Op::reverse:
-            need_operands(in, 1, 1);
-            for (size_t i = 0; i < expr.dims.size(); ++i) axis_of(expr, i, *in[0]);
-            expr.shape = in[0]->shape;
-            expr.type = in[0]->type;
-            return;
-        case Op::gather:
-            return infer_gather(expr, in);
-        case Op::scatter:
-            need_operands(in, 3, 3);
-            need_type(*in[1], set_of(Type::i32));
-            if (in[2]->type != in[0]->type || in[2]->shape != in[1]->shape)
-                fail(
-                    "values that are not those of the indices. Fix: give one for each index, of the tile's "
-                    "type.");
-            expr.shape = in[0]->shape;
-            expr.type = in[0]->type;
-            return;
-        case Op::dot:
-            return infer_dot(expr, in, type);
-        case Op::reduce_sum:
-        case Op::reduce_prod:
-        case Op::reduce_max:
-        case Op::reduce_min:
-        case Op::reduce_and:
-        case Op::reduce_or:
-            need_operands(in, 1, 1);
-            return infer_reduce(expr, *in[0]);
-        default:
-            return infer_along(expr, in);
-    }
-}
-
 }  // namespace
 
+void dynamic_slice(TileExpr& expr, const Operands& in, Type /*type*/) { dynamic(expr, in, false); }
+void dynamic_update(TileExpr& expr, const Operands& in, Type /*type*/) { dynamic(expr, in, true); }
+
+void iota(TileExpr& expr, const Operands& in, Type type) {
+    need_operands(in, 0, 0);
+    if (expr.dims.empty()) fail("it needs a dimension and a shape. Fix: write iota{i32, 0, 8, 128}().");
+    expr.type = type == Type::none ? Type::i32 : type;
+    expr.shape.assign(expr.dims.begin() + 1, expr.dims.end());
+    if (expr.dims[0] < 0 || expr.dims[0] >= static_cast<int64_t>(expr.shape.size()))
+        fail("no such dimension. Fix: count from 0.");
+}
+
+void reshape(TileExpr& expr, const Operands& in, Type /*type*/) {
+    need_operands(in, 1, 1);
+    check_shape(expr.dims);
+    expr.shape = expr.dims;
+    expr.type = in[0]->type;
+    if (elements_of(expr.shape) != elements_of(in[0]->shape))
+        fail(fmt::format("{} has not as many elements. Fix: reshape to as many.", text_of(*in[0])));
+}
+
+void reverse(TileExpr& expr, const Operands& in, Type /*type*/) {
+    need_operands(in, 1, 1);
+    for (size_t i = 0; i < expr.dims.size(); ++i) axis_of(expr, i, *in[0]);
+    expr.shape = in[0]->shape;
+    expr.type = in[0]->type;
+}
+
+void scatter(TileExpr& expr, const Operands& in, Type /*type*/) {
+    need_operands(in, 3, 3);
+    need_type(*in[1], set_of(Type::i32));
+    if (in[2]->type != in[0]->type || in[2]->shape != in[1]->shape)
+        fail("values that are not those of the indices. Fix: give one for each index, of the tile's type.");
+    expr.shape = in[0]->shape;
+    expr.type = in[0]->type;
+}
+
+}  // namespace rules
+
 void infer_tile(TileExpr& expr, const std::vector<const TileExpr*>& in, Type type) {
-    if (expr.op == Op::select) {
-        infer_select(expr, in);
-    } else if (expr.op == Op::cast) {
-        need_operands(in, 1, 1);
-        if (!contains(tile_types, type))
-            fail(fmt::format("no tiles of `{}`. Fix: use one of {}.", name_of(type), names_of(tile_types)));
-        expr.type = type;
-        expr.shape = in[0]->shape;
-    } else if (!infer_elementwise(expr, in)) {
-        if (operation(expr.op).syntax != Syntax::tile)
-            fail("rule set `xla` has no such operation. Fix: see docs/kernels.md for those on tiles.");
-        infer_shaped(expr, in, type);
-    }
+    using namespace tile_rules;
+    const TileRule rule = operation(expr.op).tile_rule;
+    if (rule == nullptr)
+        fail("rule set `xla` has no such operation. Fix: see docs/kernels.md for those on tiles.");
+    rule(expr, in, type);
     if (!contains(tile_types, expr.type))
         fail(fmt::format("no tiles of `{}`. Fix: use one of {}.", name_of(expr.type), names_of(tile_types)));
     check_shape(expr.shape);

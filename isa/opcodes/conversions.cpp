@@ -55,6 +55,9 @@ OpcodeSpec conversion(std::string_view name, TypeRule types, std::string_view fo
     row.shapes = same_shape;
     row.unit = UnitKind::vpu;
     row.energy = per_element;
+    row.traits.needs = Needs::place;
+    row.traits.grouping = Grouping::link;
+    row.traits.converts = row.traits.any_order = row.traits.strips = true;
     return row;
 }
 
@@ -71,6 +74,7 @@ void add_conversions(Table& t) {
     t.back().inputs = {x};
     t.back().outputs = {y};
     t.back().unit = UnitKind::cstl;
+    t.back().traits.of_low = OfLow::low;
     t.push_back(conversion(
         "quantize", float_to_integer,
         "dst = saturate(round_half_even(f32(f32(src) / scale)) + zero_point), quantization of dst"));
@@ -86,11 +90,13 @@ void add_conversions(Table& t) {
     t.back().outputs = {dst, exponents};
     t.back().attributes = {block_size, along};
     t.back().shapes = block_shapes;
+    t.back().traits.needs = Needs::block;
     t.push_back(conversion("dequantize.mx", from_blocks,
                            "dst = src * scale: 2^(S - 127), NaN where S is 255, or S in f8e4m3"));
     t.back().inputs = {src, exponents};
     t.back().attributes = {block_size, along};
     t.back().shapes = whole_shape;
+    t.back().traits.needs = Needs::block;
     t.push_back(
         conversion("requant", narrowing,
                    "dst = saturate(round_half_even((src - zp_src) * (scale_src / scale_dst)) + zp_dst) in "

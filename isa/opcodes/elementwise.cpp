@@ -18,6 +18,10 @@ OpcodeSpec elementwise(std::string_view name, std::vector<OperandSpec> inputs, s
     row.shapes = same_shape;
     row.in_place_allowed = true;
     row.energy = per_element;
+    row.traits.needs = Needs::place;
+    row.traits.grouping = Grouping::link;
+    row.traits.elementwise = row.traits.requantizes = true;
+    row.traits.any_order = row.traits.strips = true;
     return row;
 }
 
@@ -121,42 +125,54 @@ OpcodeSpec clamp() {
                           {{"min_val", AttrKind::real, true, "", "lower bound"},
                            {"max_val", AttrKind::real, true, "", "upper bound, at least min_val"}});
     row.shapes = clamp_shape;
-    return row;
+    row.traits.bounds = true;
+    return with_traits(row, InSteps::exact, OfLow::absorbed);
 }
 
 void add_activations(Table& t) {
     const AttrSpec steepness{"alpha", AttrKind::real, false, "1", "factor below 0"};
-    t.push_back(real_only(with(unary("elu", "Y = X < 0 ? alpha * (exp(X) - 1) : X"), {steepness}), 5));
-    t.push_back(real_only(with(unary("celu", "Y = X < 0 ? alpha * (exp(X / alpha) - 1) : X"),
-                               {{"alpha", AttrKind::real, false, "1", "factor below 0"}}),
-                          6));
     t.push_back(
+        with_traits(real_only(with(unary("elu", "Y = X < 0 ? alpha * (exp(X) - 1) : X"), {steepness}), 5),
+                    InSteps::smooth));
+    t.push_back(with_traits(real_only(with(unary("celu", "Y = X < 0 ? alpha * (exp(X / alpha) - 1) : X"),
+                                           {{"alpha", AttrKind::real, false, "1", "factor below 0"}}),
+                                      6),
+                            InSteps::smooth));
+    t.push_back(with_traits(
         real_only(with(unary("selu", "Y = gamma * (X < 0 ? alpha * (exp(X) - 1) : X)"),
                        {{"alpha", AttrKind::real, false, "1.67326319217681884765625", "factor below 0"},
                         {"gamma", AttrKind::real, false, "1.05070102214813232421875", "factor of all"}}),
-                  6));
-    t.push_back(real_only(unary("softplus", "Y = ln(1 + exp(X)), as max(X, 0) + ln(1 + exp(-|X|))"), 6));
-    t.push_back(real_only(unary("mish", "Y = X * tanh(softplus(X))"), 9));
-    t.push_back(fractional(with(unary("hard_sigmoid", "Y = min(max(alpha * X + beta, 0), 1)"),
-                                {{"alpha", AttrKind::real, false, "0.2", "slope"},
-                                 {"beta", AttrKind::real, false, "0.5", "value at 0"}}),
-                           1));
-    t.push_back(fractional(unary("hard_swish", "Y = X * min(max(X / 6 + 0.5, 0), 1)"), 2));
-    t.push_back(real_only(
-        unary("gelu_tanh", "Y = X / (1 + exp(-2 * u)), u = sqrt(2 / pi) * (X + 0.044715 * X^3)"), 7));
+                  6),
+        InSteps::smooth));
+    t.push_back(
+        with_traits(real_only(unary("softplus", "Y = ln(1 + exp(X)), as max(X, 0) + ln(1 + exp(-|X|))"), 6),
+                    InSteps::smooth));
+    t.push_back(with_traits(real_only(unary("mish", "Y = X * tanh(softplus(X))"), 9), InSteps::smooth));
+    t.push_back(with_traits(fractional(with(unary("hard_sigmoid", "Y = min(max(alpha * X + beta, 0), 1)"),
+                                            {{"alpha", AttrKind::real, false, "0.2", "slope"},
+                                             {"beta", AttrKind::real, false, "0.5", "value at 0"}}),
+                                       1),
+                            InSteps::smooth, OfLow::absorbed));
+    t.push_back(with_traits(fractional(unary("hard_swish", "Y = X * min(max(X / 6 + 0.5, 0), 1)"), 2),
+                            InSteps::smooth));
+    t.push_back(with_traits(
+        real_only(unary("gelu_tanh", "Y = X / (1 + exp(-2 * u)), u = sqrt(2 / pi) * (X + 0.044715 * X^3)"),
+                  7),
+        InSteps::smooth));
     t.push_back(with(unary("thresholded_relu", "Y = X > alpha ? X : 0"),
                      {{"alpha", AttrKind::real, false, "1", "threshold"}}));
-    t.push_back(elementwise("prelu", {x, {"slope"}}, "Y = X < 0 ? slope * X : X; equal shapes"));
+    t.push_back(with_traits(elementwise("prelu", {x, {"slope"}}, "Y = X < 0 ? slope * X : X; equal shapes"),
+                            InSteps::smooth, Homogeneous::first));
 }
 
 void add_functions(Table& t) {
-    t.push_back(real_only(unary("erf", "Y = erf(X)"), 6));
+    t.push_back(with_traits(real_only(unary("erf", "Y = erf(X)"), 6), InSteps::smooth, Finite::always));
     t.push_back(real_only(unary("sin", "Y = sin(X), X in radians; NaN of infinities"), 6));
     t.push_back(real_only(unary("cos", "Y = cos(X), X in radians; NaN of infinities"), 6));
     t.push_back(real_only(unary("tan", "Y = tan(X), X in radians; NaN of infinities"), 8));
     t.push_back(real_only(unary("asin", "Y = arcsin(X); NaN outside [-1, 1]"), 8));
     t.push_back(real_only(unary("acos", "Y = arccos(X); NaN outside [-1, 1]"), 8));
-    t.push_back(real_only(unary("atan", "Y = arctan(X)"), 8));
+    t.push_back(with_traits(real_only(unary("atan", "Y = arctan(X)"), 8), InSteps::smooth));
     t.push_back(real_only(unary("sinh", "Y = sinh(X)"), 6));
     t.push_back(real_only(unary("cosh", "Y = cosh(X)"), 6));
     t.push_back(real_only(unary("asinh", "Y = arsinh(X)"), 8));
@@ -164,7 +180,7 @@ void add_functions(Table& t) {
     t.push_back(real_only(unary("atanh", "Y = artanh(X); NaN outside [-1, 1]"), 8));
     t.push_back(real_only(unary("reciprocal", "Y = 1 / X"), 4));
     t.push_back(real_only(unary("rsqrt", "Y = 1 / sqrt(X); NaN below 0"), 4));
-    t.push_back(unary("square", "Y = X * X"));
+    t.push_back(with_traits(unary("square", "Y = X * X"), InSteps::smooth));
     t.push_back(unary("floor", "Y = the greatest whole number not above X"));
     t.push_back(unary("ceil", "Y = the least whole number not below X"));
     t.push_back(unary("round", "Y = the whole number nearest to X, ties to even"));
@@ -195,31 +211,44 @@ void add_conditions(Table& t) {
     t.push_back(logic(binary("or", "Y = A or B; equal shapes")));
     t.push_back(logic(binary("xor", "Y = one of A and B, not both; equal shapes")));
     t.push_back(logic(unary("not", "Y = not X")));
-    t.push_back(elementwise("where", {{"condition", false, OperandRole::condition}, a, b},
-                            "Y = condition ? A : B; equal shapes"));
+    t.push_back(with_traits(elementwise("where", {{"condition", false, OperandRole::condition}, a, b},
+                                        "Y = condition ? A : B; equal shapes"),
+                            InSteps::smooth, Finite::of_finite, OfLow::low));
 }
 
 }  // namespace
 
 void add_elementwise(Table& t) {
     const AttrSpec alpha{"alpha", AttrKind::real, true, "", "factor of negative elements"};
-    t.push_back(unary("relu", "Y = max(X, 0)"));
-    t.push_back(real_only(unary("sigmoid", "Y = 1 / (1 + exp(-X))"), 4));
-    t.push_back(real_only(unary("tanh", "Y = tanh(X)"), 4));
-    t.push_back(real_only(unary("exp", "Y = exp(X)"), 4));
+    t.push_back(with_traits(unary("relu", "Y = max(X, 0)"), InSteps::exact, Homogeneous::first,
+                            Finite::of_finite, OfLow::never_low));
+    t.back().traits.bounds = true;
+    t.push_back(with_traits(real_only(unary("sigmoid", "Y = 1 / (1 + exp(-X))"), 4), InSteps::smooth,
+                            Finite::always, OfLow::never_low));
+    t.push_back(with_traits(real_only(unary("tanh", "Y = tanh(X)"), 4), InSteps::smooth, Finite::always,
+                            OfLow::absorbed));
+    t.push_back(with_traits(real_only(unary("exp", "Y = exp(X)"), 4), OfLow::never_low));
     t.push_back(real_only(unary("log", "Y = ln(X); NaN below 0"), 4));
     t.push_back(real_only(unary("sqrt", "Y = sqrt(X); NaN below 0"), 4));
-    t.push_back(unary("abs", "Y = |X|"));
-    t.push_back(unary("neg", "Y = -X"));
-    t.push_back(real_only(unary("gelu", "Y = X / 2 * erfc(-X / sqrt(2)), the erf form"), 6));
-    t.push_back(real_only(unary("silu", "Y = X * sigmoid(X)"), 5));
-    t.push_back(with(unary("leaky_relu", "Y = X < 0 ? alpha * X : X"), {alpha}));
-    t.push_back(binary("add", "Y = A + B; equal shapes"));
-    t.push_back(binary("sub", "Y = A - B; equal shapes"));
-    t.push_back(binary("mul", "Y = A * B; equal shapes"));
-    t.push_back(special(binary("div", "Y = A / B; plain integers truncate; equal shapes"), 4));
-    t.push_back(binary("min", "Y = min(A, B), NaN propagates, -0 < +0; equal shapes"));
-    t.push_back(binary("max", "Y = max(A, B), NaN propagates, -0 < +0; equal shapes"));
+    t.push_back(with_traits(unary("abs", "Y = |X|"), InSteps::exact, Homogeneous::first, Finite::of_finite));
+    t.push_back(with_traits(unary("neg", "Y = -X"), InSteps::exact, Homogeneous::first, Finite::of_finite));
+    t.push_back(with_traits(real_only(unary("gelu", "Y = X / 2 * erfc(-X / sqrt(2)), the erf form"), 6),
+                            InSteps::smooth));
+    t.push_back(with_traits(real_only(unary("silu", "Y = X * sigmoid(X)"), 5), InSteps::smooth));
+    t.push_back(with_traits(with(unary("leaky_relu", "Y = X < 0 ? alpha * X : X"), {alpha}), InSteps::smooth,
+                            Homogeneous::first));
+    t.push_back(with_traits(binary("add", "Y = A + B; equal shapes"), InSteps::smooth, Homogeneous::together,
+                            Finite::of_finite, OfLow::low));
+    t.push_back(with_traits(binary("sub", "Y = A - B; equal shapes"), InSteps::smooth, Homogeneous::together,
+                            Finite::of_finite, OfLow::low_of_first));
+    t.push_back(with_traits(binary("mul", "Y = A * B; equal shapes"), InSteps::smooth, Finite::of_finite,
+                            OfLow::low_if_positive));
+    t.push_back(with_traits(special(binary("div", "Y = A / B; plain integers truncate; equal shapes"), 4),
+                            InSteps::by_constant, OfLow::low_if_positive));
+    t.push_back(with_traits(binary("min", "Y = min(A, B), NaN propagates, -0 < +0; equal shapes"),
+                            InSteps::exact, Homogeneous::together, Finite::of_finite, OfLow::low));
+    t.push_back(with_traits(binary("max", "Y = max(A, B), NaN propagates, -0 < +0; equal shapes"),
+                            InSteps::exact, Homogeneous::together, Finite::of_finite, OfLow::low));
     t.push_back(real_only(binary("pow", "Y = A ^ B; equal shapes"), 9));
     add_functions(t);
     add_activations(t);

@@ -133,6 +133,11 @@ OpcodeSpec pool(std::string_view name, std::string_view formula) {
     row.shapes = pool_shape;
     row.work = WorkCount::windows;
     row.energy = per_element;
+    row.traits.needs = Needs::pool;
+    row.traits.grouping = Grouping::anchor;
+    row.traits.strips = row.traits.requantizes = true;
+    row.traits.in_steps = InSteps::smooth;
+    row.traits.homogeneous = Homogeneous::first;
     return row;
 }
 
@@ -150,6 +155,9 @@ OpcodeSpec row_function(std::string_view name, OpcodeClass op_class, uint32_t pa
     row.in_place_allowed = true;
     row.passes = passes;
     row.energy = special_function;
+    row.traits.needs = Needs::row;
+    row.traits.grouping = Grouping::anchor;
+    row.traits.any_order = row.traits.strips = true;
     return row;
 }
 
@@ -160,6 +168,8 @@ OpcodeSpec norm(std::string_view name, std::vector<OperandSpec> vectors, uint32_
     row.attributes.push_back({"epsilon", AttrKind::real, true, "", "added below the root"});
     row.family = "norm";
     row.shapes = norm_shape;
+    row.traits.vectors = true;
+    row.traits.finite = Finite::always;
     return row;
 }
 
@@ -179,6 +189,8 @@ OpcodeSpec group_norm() {
     row.attributes[0] = {"groups", AttrKind::integer, true, "",
                          "groups of channels; as many as channels: instance normalisation"};
     row.shapes = group_norm_shape;
+    row.traits.needs = Needs::image;
+    row.traits.any_order = false;
     return row;
 }
 
@@ -204,6 +216,11 @@ OpcodeSpec resize() {
     row.shapes = resized;
     row.cycles = 4;  // assumed: bilinear, a multiply-add for each of four neighbours
     row.energy = per_element;
+    row.traits.needs = Needs::resized;
+    row.traits.grouping = Grouping::anchor;
+    row.traits.any_order = row.traits.strips = row.traits.requantizes = true;
+    row.traits.in_steps = InSteps::interpolated;
+    row.traits.homogeneous = Homogeneous::first;
     return row;
 }
 
@@ -212,6 +229,8 @@ OpcodeSpec resize() {
 void add_pools_and_norms(Table& t) {
     const OperandSpec scale{"scale", true}, bias{"bias", true};
     t.push_back(pool("maxpool", "Y[n,y,x,c] = max over the window of X, padding excluded; NHWC"));
+    t.back().traits.in_steps = InSteps::moved;
+    t.back().traits.of_low = OfLow::low;
     t.push_back(pool("avgpool", "Y[n,y,x,c] = mean over the window of X, padding excluded; NHWC"));
     t.back().attributes.push_back(
         {"count_include_pad", AttrKind::boolean, false, "false", "true: padding counts in the divisor"});
@@ -221,6 +240,8 @@ void add_pools_and_norms(Table& t) {
     t.push_back(norm("rmsnorm", {scale}, 2, "Y = X / sqrt(mean(X^2 along axis) + epsilon) * scale"));
     t.push_back(group_norm());
     t.push_back(softmax("softmax", "Y = exp(X - max) / sum exp(X - max), along axis"));
+    t.back() = with_traits(t.back(), OfLow::never_low, Finite::always);
+    t.back().traits.probabilities = true;
     t.push_back(softmax("log_softmax", "Y = (X - max) - ln(sum exp(X - max)), along axis"));
 }
 

@@ -264,6 +264,11 @@ OpcodeSpec product(std::string_view name, std::vector<OperandSpec> inputs, std::
     row.unit = UnitKind::nmu;
     row.macs = product_macs;
     row.energy = on_array;
+    row.traits.needs = Needs::matrix;
+    row.traits.grouping = Grouping::anchor;
+    row.traits.strips = true;
+    row.traits.sums_form = "gemm.acc";
+    row.traits.group_form = "gemm.group";
     return row;
 }
 
@@ -275,6 +280,8 @@ OpcodeSpec convolution(std::string_view name, uint8_t window_rank, std::vector<A
     row.window_rank = window_rank;
     row.shapes = conv_shape;
     row.macs = conv_macs;
+    row.traits.needs = Needs::window;
+    row.traits.sums_form = row.traits.group_form = "";
     return row;
 }
 
@@ -325,6 +332,8 @@ void add_products(Table& t) {
     t.push_back(convolution("conv2d", 2, {pads, strides, dilations, groups, blocks, accum},
                             "Y[n,y,x,o] = sum_{kh,kw,c} X[n, y*s+kh*d-p, x*s+kw*d-p, c] * W[kh,kw,c,o] + "
                             "B[o]; X NHWC, W HWIO"));
+    t.back().traits.sums_form = "conv2d.acc";
+    t.back().traits.group_form = "conv2d.group";
     t.push_back(accumulating(convolution("conv2d.acc", 2, {pads, strides, dilations, groups, blocks, accum},
                                          "Y = C + conv2d(X, W) continued in order; C has the shape of Y (may "
                                          "be Y) or [Cout]")));

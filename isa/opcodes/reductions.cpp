@@ -41,6 +41,25 @@ OpcodeSpec reduction(std::string_view name, std::string_view formula) {
     row.unit = UnitKind::vpu;
     row.work = WorkCount::operands;
     row.energy = per_element;
+    row.traits.needs = Needs::reduced;
+    row.traits.grouping = Grouping::anchor;
+    row.traits.any_order = row.traits.strips = row.traits.requantizes = true;
+    return row;
+}
+
+/// A sum, whatever it is divided by.
+OpcodeSpec sum(std::string_view name, std::string_view formula) {
+    OpcodeSpec row = reduction(name, formula);
+    row.traits.in_steps = InSteps::smooth;
+    row.traits.homogeneous = Homogeneous::together;
+    return row;
+}
+
+/// One of the elements.
+OpcodeSpec choice(std::string_view name, std::string_view formula) {
+    OpcodeSpec row = reduction(name, formula);
+    row.traits.in_steps = InSteps::moved;
+    row.traits.homogeneous = Homogeneous::together;
     return row;
 }
 
@@ -53,6 +72,7 @@ OpcodeSpec search(std::string_view name, std::string_view formula) {
                               "true: the last of equal elements, the last NaN"});
     row.family = "arg_reduce";
     row.shapes = searched;
+    row.traits.in_steps = InSteps::smooth;
     return row;
 }
 
@@ -69,16 +89,19 @@ OpcodeSpec cumsum() {
     row.family = "scan";
     row.shapes = as_input;
     row.in_place_allowed = true;
+    row.traits.needs = Needs::before;
+    row.traits.any_order = false;
     return row;
 }
 
 }  // namespace
 
 void add_reductions(Table& t) {
-    t.push_back(reduction("reduce_sum", "Y = sum of X over axes"));
-    t.push_back(reduction("reduce_max", "Y = maximum of X over axes"));
-    t.push_back(reduction("reduce_min", "Y = minimum of X over axes"));
-    t.push_back(reduction("reduce_mean", "Y = sum of X over axes / number of elements"));
+    t.push_back(sum("reduce_sum", "Y = sum of X over axes"));
+    t.push_back(choice("reduce_max", "Y = maximum of X over axes"));
+    t.back().traits.of_low = OfLow::low;
+    t.push_back(choice("reduce_min", "Y = minimum of X over axes"));
+    t.push_back(sum("reduce_mean", "Y = sum of X over axes / number of elements"));
     t.push_back(reduction("reduce_prod", "Y = product of X over axes"));
     t.push_back(reduction("reduce_l2", "Y = sqrt(sum of X^2 over axes)"));
     t.push_back(search("argmax",

@@ -32,6 +32,20 @@ inline const EnergyKeys per_element{"vector.op.TYPE"};
 inline const EnergyKeys special_function{"vector.op.transcendental"};
 inline const EnergyKeys data_moved{"vector.move"};
 
+// Answers to what compilers ask (isa/traits.hpp), by their types: with_traits(row, Needs::row, Grouping::anchor).
+inline void answer(Traits& traits, Needs is) { traits.needs = is; }
+inline void answer(Traits& traits, Grouping is) { traits.grouping = is; }
+inline void answer(Traits& traits, Shares is) { traits.shares = is; }
+inline void answer(Traits& traits, OfLow is) { traits.of_low = is; }
+inline void answer(Traits& traits, InSteps is) { traits.in_steps = is; }
+inline void answer(Traits& traits, Homogeneous is) { traits.homogeneous = is; }
+inline void answer(Traits& traits, Finite is) { traits.finite = is; }
+template <class... Answers>
+OpcodeSpec with_traits(OpcodeSpec row, Answers... answers) {
+    (answer(row.traits, answers), ...);
+    return row;
+}
+
 // Type rules (types.cpp).
 /// Data operands have one type, which is a number; others hold integers or conditions.
 bool same_numbers(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out);

@@ -229,6 +229,9 @@ OpcodeSpec view(std::string_view name, ShapeRule shapes, std::vector<AttrSpec> a
     row.shapes = shapes;
     row.work = WorkCount::result_bytes;
     row.energy = data_moved;
+    row.traits.copies = true;
+    row.traits.of_low = OfLow::low;
+    row.traits.in_steps = InSteps::moved;
     return row;
 }
 
@@ -236,58 +239,83 @@ OpcodeSpec view(std::string_view name, ShapeRule shapes, std::vector<AttrSpec> a
 
 void add_views(Table& t) {
     constexpr AttrKind ints = AttrKind::ints;
-    t.push_back(view("transpose", transposed,
-                     {{"perm", ints, true, "", "dimension of X for each dimension of Y"}},
-                     "Y[i0,i1,...] = X with dimension perm[d] of X as dimension d of Y"));
-    t.push_back(view("reshape", reshaped,
-                     {{"target_shape", ints, true, "", "the shape of Y; one entry may be -1: what is left"}},
-                     "Y = the elements of X in row-major order"));
-    t.push_back(
+    t.push_back(with_traits(
+        view("transpose", transposed, {{"perm", ints, true, "", "dimension of X for each dimension of Y"}},
+             "Y[i0,i1,...] = X with dimension perm[d] of X as dimension d of Y"),
+        Needs::permuted, Shares::input, Homogeneous::first, Finite::of_finite));
+    t.back().traits.strips = t.back().traits.reorders = true;
+    t.push_back(with_traits(
+        view("reshape", reshaped,
+             {{"target_shape", ints, true, "", "the shape of Y; one entry may be -1: what is left"}},
+             "Y = the elements of X in row-major order"),
+        Shares::input, Homogeneous::first, Finite::of_finite));
+    t.back().traits.reorders = true;
+    t.push_back(with_traits(
         view("slice", sliced,
              {{"starts", ints, true, "", "first index per axis; negative counts from the end"},
               {"ends", ints, true, "", "index behind the last, per axis; negative counts from the end"},
               {"axes", ints, true, "", "the sliced dimensions"},
               {"steps", ints, true, "", "per axis, not 0; negative walks backwards"}},
-             "Y = X[starts:ends:steps] along axes, bounds clamped to the dimension"));
+             "Y = X[starts:ends:steps] along axes, bounds clamped to the dimension"),
+        Needs::sliced, Shares::input, Homogeneous::first, Finite::of_finite));
+    t.back().traits.any_order = true;
     t.back().reads = OperandRead::slice;
-    t.push_back(view("concat", concatenated, {axis}, "Y = the inputs one behind the other along axis"));
-    t.back().variadic_inputs = true;
-    t.push_back(view("choose", chosen, {{"index", AttrKind::integer, true, "", "of the input that Y is"}},
-                     "Y = input number index"));
-    t.back().variadic_inputs = true;
-    t.push_back(view("insert_rows", rows_written,
-                     {axis, {"start", AttrKind::integer, true, "", "where the first row goes"}},
-                     "Y = X with rows from start on along axis"));
-    t.back().inputs.push_back({"rows"});
-    t.push_back(view("split", parts,
-                     {axis, {"split_sizes", ints, true, "", "size of each output along axis"}},
-                     "outputs = consecutive parts of X along axis"));
-    t.back().variadic_outputs = true;
-    t.push_back(view("pad", padded,
-                     {{"pads", ints, true, "", "elements before each dimension, then behind each"},
-                      {"mode", AttrKind::word, true, "", "constant, edge or reflect"},
-                      {"constant_value", AttrKind::real, false, "0", "of mode constant"}},
-                     "Y = X with pads elements around it"));
     t.push_back(
+        with_traits(view("concat", concatenated, {axis}, "Y = the inputs one behind the other along axis"),
+                    Shares::output, Finite::of_finite));
+    t.back().traits.any_order = true;
+    t.back().variadic_inputs = true;
+    t.push_back(
+        with_traits(view("choose", chosen, {{"index", AttrKind::integer, true, "", "of the input that Y is"}},
+                         "Y = input number index"),
+                    Shares::output));
+    t.back().traits.any_order = true;
+    t.back().variadic_inputs = true;
+    t.push_back(with_traits(view("insert_rows", rows_written,
+                                 {axis, {"start", AttrKind::integer, true, "", "where the first row goes"}},
+                                 "Y = X with rows from start on along axis"),
+                            Shares::output));
+    t.back().traits.any_order = true;
+    t.back().inputs.push_back({"rows"});
+    t.push_back(with_traits(
+        view("split", parts, {axis, {"split_sizes", ints, true, "", "size of each output along axis"}},
+             "outputs = consecutive parts of X along axis"),
+        Shares::input));
+    t.back().traits.any_order = true;
+    t.back().variadic_outputs = true;
+    t.push_back(
+        with_traits(view("pad", padded,
+                         {{"pads", ints, true, "", "elements before each dimension, then behind each"},
+                          {"mode", AttrKind::word, true, "", "constant, edge or reflect"},
+                          {"constant_value", AttrKind::real, false, "0", "of mode constant"}},
+                         "Y = X with pads elements around it"),
+                    Needs::padded, Homogeneous::first));
+    t.back().traits.any_order = true;
+    t.push_back(with_traits(
         view("gather", gathered, {axis},
              "Y[..., i..., ...] = X[..., indices[i...], ...] along axis; a negative index counts from "
-             "the end"));
+             "the end"),
+        Needs::gathered));
     t.back().inputs.push_back({"indices", false, OperandRole::integer});
     t.back().reads = OperandRead::rows;
-    t.push_back(view("gather_elements", elements_gathered, {axis},
-                     "Y[..., i, ...] = X[..., indices[..., i, ...], ...] along axis; a negative index counts "
-                     "from the end"));
+    t.push_back(with_traits(
+        view("gather_elements", elements_gathered, {axis},
+             "Y[..., i, ...] = X[..., indices[..., i, ...], ...] along axis; a negative index counts "
+             "from the end"),
+        Needs::picked));
     t.back().inputs.push_back({"indices", false, OperandRole::integer});
     const std::vector<AttrSpec> block_attributes = {
         {"block", AttrKind::integer, true, "", "height and width of a block"},
         {"mode", AttrKind::word, false, "DCR",
          "DCR: channels are [row of the block, column, channel]; CRD: [channel, row, column]"}};
-    t.push_back(
+    t.push_back(with_traits(
         view("depth_to_space", blocks_spread, block_attributes,
-             "Y[n,y*block+i,x*block+j,c] = X[n,y,x,(i,j,c)]: channels become blocks of pixels; NHWC"));
-    t.push_back(
+             "Y[n,y*block+i,x*block+j,c] = X[n,y,x,(i,j,c)]: channels become blocks of pixels; NHWC"),
+        Needs::out_of_pixels));
+    t.push_back(with_traits(
         view("space_to_depth", blocks_stacked, block_attributes,
-             "Y[n,y,x,(i,j,c)] = X[n,y*block+i,x*block+j,c]: blocks of pixels become channels; NHWC"));
+             "Y[n,y,x,(i,j,c)] = X[n,y*block+i,x*block+j,c]: blocks of pixels become channels; NHWC"),
+        Needs::into_pixels));
 }
 
 }  // namespace kpu::opcodes

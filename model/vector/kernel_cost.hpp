@@ -6,8 +6,8 @@
 #include "model/stream/stream.hpp"
 #include "model/task/product.hpp"
 #include "platforms/platform.pb.h"
-#include "values/kernel/batch.hpp"
-#include "values/kernel/tile_copies.hpp"
+#include "values/kernel/lanes/batch.hpp"
+#include "values/kernel/tiles/tile_copies.hpp"
 
 namespace kpu::model {
 

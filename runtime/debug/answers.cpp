@@ -6,7 +6,7 @@
 
 #include "base/diagnostics.hpp"
 #include "runtime/debug/debugger.hpp"
-#include "values/kernel/interpreter.hpp"
+#include "values/kernel/lanes/interpreter.hpp"
 
 namespace kpu::runtime {
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "values/kernel/tile.hpp"
+#include "values/kernel/tiles/tile.hpp"
 
 namespace kpu::runtime::debug {
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "values/kernel/arithmetic.hpp"
+#include "values/kernel/lanes/arithmetic.hpp"
 
 namespace kpu::values::kernel {
 namespace {

@@ -1,6 +1,6 @@
 // The two tests that the kernel form was founded on, written with the builder's names.
 #include "tests/kernel/support.hpp"
-#include "values/kernel/interpreter.hpp"
+#include "values/kernel/lanes/interpreter.hpp"
 
 namespace kpu::kernel_test {
 namespace {

@@ -1,5 +1,5 @@
 // Memory that nobody wrote: what depends on it, and where that matters.
-#include "values/kernel/tile_unwritten.hpp"
+#include "values/kernel/tiles/tile_unwritten.hpp"
 
 #include <gmock/gmock.h>
 

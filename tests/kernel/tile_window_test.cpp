@@ -1,5 +1,5 @@
 // Overlap of windows against the sets of their bytes.
-#include "values/kernel/tile_window.hpp"
+#include "values/kernel/tiles/tile_window.hpp"
 
 #include <gtest/gtest.h>
 

@@ -277,6 +277,15 @@ class Files(unittest.TestCase):
         ]
         self.assertFalse(missing, "Fix: add them to tests/docs/CMakeLists.txt")
 
+    def test_rooms_of_the_compiler_are_small(self) -> None:
+        """A folder has fewer than 25 sources of its own; the others are in sub-rooms by family."""
+        most = 24
+        count = Counter(
+            path.parent for path in files() if path.suffix == ".cpp" and path.parts[0] == "compiler"
+        )
+        large = [f"{folder}: {number}" for folder, number in count.items() if number > most]
+        self.assertFalse(large, f"more than {most} sources. Fix: move a family to a folder inside")
+
     def test_questions_have_their_places(self) -> None:
         """Each answer of docs/questions.md is in a file that names it."""
         rows = re.findall(

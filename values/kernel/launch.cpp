@@ -8,7 +8,7 @@
 #include <random>
 
 #include "values/compute.hpp"
-#include "values/kernel/interpreter.hpp"
+#include "values/kernel/lanes/interpreter.hpp"
 #include "values/kernel/probe.hpp"
 
 namespace kpu::values::kernel {

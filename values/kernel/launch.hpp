@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "values/kernel/races.hpp"
-#include "values/kernel/tile_machine.hpp"
+#include "values/kernel/tiles/tile_machine.hpp"
 
 namespace kpu::values::kernel {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "values/kernel/interpreter.hpp"
+#include "values/kernel/lanes/interpreter.hpp"
 
 namespace kpu::values::kernel {
 

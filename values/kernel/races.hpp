@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "values/kernel/batch.hpp"
+#include "values/kernel/lanes/batch.hpp"
 
 namespace kpu::values::kernel {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "compiler/graph/data.hpp"
-#include "compiler/passes/fit_tiles.hpp"
+#include "compiler/passes/fit/fit_tiles.hpp"
 #include "tests/compiler/passes/random_graphs.hpp"
 
 namespace kpu::passes {

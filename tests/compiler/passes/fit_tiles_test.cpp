@@ -1,5 +1,5 @@
 // Nodes whose smallest tile is larger than a small L1 become several that fit and compute the same.
-#include "compiler/passes/fit_tiles.hpp"
+#include "compiler/passes/fit/fit_tiles.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "compiler/passes/layouts.hpp"
+#include "compiler/passes/layouts/layouts.hpp"
 #include "tests/compiler/passes/random_graphs.hpp"
 
 namespace kpu::passes {

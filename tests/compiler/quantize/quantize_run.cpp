@@ -14,7 +14,7 @@
 #include "compiler/onnx/import.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/quantize/absorb_qdq.hpp"
-#include "compiler/quantize/export_qdq.hpp"
+#include "compiler/quantize/export/export_qdq.hpp"
 
 namespace {
 

@@ -1,0 +1,34 @@
+#pragma once
+// Windows of buffers, as bytes.
+#include "values/kernel/tiles/tile.hpp"
+
+namespace kpu::values::kernel {
+
+/// Elements of a buffer at strided places, in the order of their indices.
+struct ByteWindow {
+    uint32_t buffer = 0;
+    uint64_t first = 0;  ///< byte
+    unsigned element_bytes = 1;
+    Shape sizes, strides;  ///< strides in elements
+
+    uint64_t count() const { return static_cast<uint64_t>(kpu::kernel::elements_of(sizes)); }
+    uint64_t bytes() const { return count() * element_bytes; }
+    /// The byte behind its last one.
+    uint64_t end() const;
+    bool overlaps(const ByteWindow& other) const;
+    /// The same elements with dimensions joined that lie behind each other without a gap, and none of size 1.
+    ByteWindow merged() const;
+};
+
+/// Of the window's sizes, what lies inside the buffer's shape.
+struct WindowPart {
+    Shape low, size;
+};
+/// Throws TileFault for a window that is outside; a clipped one may be inside partly.
+WindowPart inside_part(const TileExpr& window, const Shape& starts);
+/// Throws TileFault where one element of a window's shape is outside.
+void check_inside(const TileExpr& window, const Shape& place);
+ByteWindow part_of(const TileExpr& window, const Shape& starts, const WindowPart& part, uint32_t buffer,
+                   unsigned element_bytes);
+
+}  // namespace kpu::values::kernel
