@@ -1,6 +1,7 @@
 #include "compiler/passes/affine.hpp"
 
 #include "compiler/graph/data.hpp"
+#include "compiler/graph/supports.hpp"
 
 namespace kpu::passes {
 

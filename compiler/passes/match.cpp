@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/graph/data.hpp"
+#include "compiler/graph/supports.hpp"
 #include "values/scalar.hpp"
 
 namespace kpu::passes {
