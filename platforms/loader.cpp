@@ -263,7 +263,7 @@ Platform from_nem(const nem::Document& document, const std::string& device_name,
     Draft draft;
     draft.fields = nem_fields(document, device_name, diagnostics);
     if (diagnostics.has_errors()) return draft.fields;
-    return finish(std::move(draft), device_name, overrides, nullptr);
+    return finish(std::move(draft), device_name, overrides, &diagnostics);
 }
 
 void apply_override(Platform& platform, const std::string& path, const std::string& value) {

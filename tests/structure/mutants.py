@@ -148,6 +148,7 @@ def main() -> None:
     parser.add_argument("--files", default="*.cpp", metavar="GLOB")
     parser.add_argument("--count", type=int, default=5, help="mutants of each room that compile")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--targets", default="", help="of ninja, with commas; else all of the room's")
     parser.add_argument(
         "--tests", default="", metavar="REGEX", help="names of the tests, of those of the room"
     )
