@@ -63,8 +63,6 @@ class LinkedReader {
           input_(text.data(), static_cast<int>(text.size())),
           tokens_(&input_, &silent_) {
         tokens_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
-        tokens_.set_allow_f_after_float(true);
-        tokens_.set_require_space_after_number(false);
         found_.plain = text;
         levels_.push_back({proto::Platform::descriptor(), "", {}});
     }
