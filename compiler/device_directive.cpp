@@ -18,11 +18,13 @@ struct Lookup {
     const Module& module;
     const platforms::Overrides& overrides;
     const std::vector<std::string>& search_paths;
+    Diagnostics& diagnostics;
 };
 
 /// Devices that a directive by name or an inline body can see: those of the included files, and the body
 /// itself.
-std::optional<platforms::Platform> device_from_includes(const Lookup& lookup, Diagnostics& diagnostics) {
+std::optional<platforms::Platform> device_from_includes(const Lookup& lookup) {
+    Diagnostics& diagnostics = lookup.diagnostics;
     const auto& directive = lookup.module.program.device();
     std::string text;
     for (const auto& include : directive.include()) text += fmt::format("include \"{}\" ", include);
@@ -48,10 +50,11 @@ std::optional<platforms::Platform> device_from_path(const Lookup& lookup, const 
     for (const auto& candidate : candidates) {
         std::error_code ignored;
         if (!fs::is_regular_file(candidate, ignored)) continue;
-        return platforms::load(candidate.string(), lookup.overrides, lookup.search_paths);
+        return platforms::load(candidate.string(), lookup.overrides, lookup.search_paths,
+                               &lookup.diagnostics);
     }
     if (!platforms::is_shipped(path)) return std::nullopt;
-    return platforms::load(path, lookup.overrides, lookup.search_paths);
+    return platforms::load(path, lookup.overrides, lookup.search_paths, &lookup.diagnostics);
 }
 
 }  // namespace
@@ -63,13 +66,13 @@ std::optional<platforms::Platform> resolve_platform(const Module& module, const 
     if (!choice.empty()) return platforms::load(choice, overrides, search_paths, &diagnostics);
     const auto& directive = module.program.device();
     if (directive.path().empty() && directive.name().empty() && directive.body().empty()) return std::nullopt;
-    const Lookup lookup{module, overrides, search_paths};
+    const Lookup lookup{module, overrides, search_paths, diagnostics};
     if (!directive.path().empty()) {
         if (auto platform = device_from_path(lookup, directive.path())) return platform;
     } else {
-        if (auto platform = device_from_includes(lookup, diagnostics)) return platform;
+        if (auto platform = device_from_includes(lookup)) return platform;
         if (directive.body().empty() && platforms::is_shipped(directive.name())) {
-            return platforms::load(directive.name(), overrides, search_paths);
+            return platforms::load(directive.name(), overrides, search_paths, &diagnostics);
         }
     }
     const std::string& name = directive.path().empty() ? directive.name() : directive.path();

@@ -11,12 +11,14 @@
 #include "base/text.hpp"
 #include "platforms/extends.hpp"
 #include "platforms/library.hpp"
+#include "platforms/linked.hpp"
 #include "platforms/nem_device.hpp"
 #include "platforms/operating_points.hpp"
 #include "platforms/platform.hpp"
 #include "platforms/rules.hpp"
 #include "platforms/scale_sim_config.hpp"
 #include "platforms/schema.hpp"
+#include "platforms/starved.hpp"
 #include "platforms/variants.hpp"
 
 namespace kpu::platforms {
@@ -44,7 +46,8 @@ struct Draft {
     Platform fields;
     schema::Fill fill = schema::Fill::every_field;
     std::unique_ptr<schema::ParseInfoTree> places;  ///< null: the fields have no places in one file
-    bool fits_ddr = false;                          ///< its DDR was changed without saying how large it is
+    LinkedValues linked;
+    bool fits_ddr = false;  ///< its DDR was changed without saying how large it is
 };
 
 /// What reading a platform needs beside its text.
@@ -81,7 +84,7 @@ void stop_at_errors(const Diagnostics& diagnostics) {
 Platform finish(Draft draft, const std::string& origin, const Overrides& overrides, Diagnostics* notes) {
     Platform& platform = draft.fields;
     const schema::ParseInfoTree* places = draft.places.get();
-    for (const auto& [path, value] : overrides) schema::set_path(platform, path, value);
+    draft.linked.override_with(platform, overrides, draft.fill);
     if (platform.has_extends())
         throw UserError(
             fmt::format("--set extends={}: only a file extends another platform. Fix: write a "
@@ -90,6 +93,8 @@ Platform finish(Draft draft, const std::string& origin, const Overrides& overrid
     Diagnostics diagnostics;
     expand_variant_sets(platform, diagnostics);
     choose_points(platform, overrides, diagnostics);
+    stop_at_errors(diagnostics);
+    draft.linked.settle(platform, draft.fill);
     schema::complete(platform, origin, places, draft.fill, diagnostics);
     stop_at_errors(diagnostics);
     fit_ddr_size(platform, overrides, draft.fits_ddr, notes);
@@ -97,6 +102,7 @@ Platform finish(Draft draft, const std::string& origin, const Overrides& overrid
     check_rules(platform, origin, places, diagnostics);
     stop_at_errors(diagnostics);
     energy_prices(platform);  // every action has its price
+    if (notes != nullptr) note_starved_arrays(platform, *notes);
     return std::move(draft.fields);
 }
 
@@ -112,8 +118,8 @@ Source base_source(const std::string& name, const std::string& origin, const Rea
 }
 
 /// The changes of a file, put on the platform that it extends.
-Draft extended(Platform changes, const Source& source, const schema::ParseInfoTree& places,
-               Reading& reading) {
+Draft extended(Platform changes, const Source& source, const LinkedText& linked,
+               const schema::ParseInfoTree& places, Reading& reading) {
     Diagnostics diagnostics;
     schema::complete(changes, source.origin, &places, schema::Fill::nothing, diagnostics);
     const Source base = base_source(changes.extends(), source.origin, reading);
@@ -129,7 +135,9 @@ Draft extended(Platform changes, const Source& source, const schema::ParseInfoTr
     Draft draft = draft_of(base, reading);
     draft.fits_ddr = draft.fits_ddr || (changes.has_ddr() && !changes.ddr().has_size_bytes());
     draft.places.reset();
+    const int engines = draft.fields.engine_size();
     apply_changes(draft.fields, changes);
+    draft.linked.add_file(draft.fields, changes, engines, linked, draft.fill);
     return draft;
 }
 
@@ -137,10 +145,16 @@ Draft textproto_draft(const Source& source, Reading& reading) {
     Diagnostics diagnostics;
     Platform platform;
     auto places = std::make_unique<schema::ParseInfoTree>();
-    schema::parse_text(source.text, source.origin, platform, diagnostics, places.get());
+    const LinkedText linked = take_linked(source.text, source.origin, diagnostics);
+    schema::parse_text(linked.plain, source.origin, platform, diagnostics, places.get());
     stop_at_errors(diagnostics);
-    if (platform.has_extends()) return extended(std::move(platform), source, *places, reading);
-    return {std::move(platform), schema::Fill::optional_fields, std::move(places)};
+    if (platform.has_extends()) return extended(std::move(platform), source, linked, *places, reading);
+    Draft draft;
+    draft.fill = schema::Fill::optional_fields;
+    draft.places = std::move(places);
+    draft.linked.add_file(platform, platform, platform.engine_size(), linked, draft.fill);
+    draft.fields = std::move(platform);
+    return draft;
 }
 
 Draft nem_draft(const Source& source, const Reading& reading) {
@@ -229,7 +243,10 @@ Platform load(const std::string& name_or_path, const Overrides& overrides,
     Reading reading{search_paths, notes, {}};
     if (!overrides.empty() || !is_closed(source))
         return finish(draft_of(source, reading), source.origin, overrides, notes);
-    if (std::optional<Platform> platform = known().find(source.origin)) return std::move(*platform);
+    if (std::optional<Platform> platform = known().find(source.origin)) {
+        if (notes != nullptr) note_starved_arrays(*platform, *notes);
+        return std::move(*platform);
+    }
     Platform platform = finish(draft_of(source, reading), source.origin, overrides, notes);
     known().keep(source.origin, platform);
     return platform;
@@ -246,7 +263,7 @@ Platform from_nem(const nem::Document& document, const std::string& device_name,
     Draft draft;
     draft.fields = nem_fields(document, device_name, diagnostics);
     if (diagnostics.has_errors()) return draft.fields;
-    return finish(std::move(draft), device_name, overrides, nullptr);
+    return finish(std::move(draft), device_name, overrides, &diagnostics);
 }
 
 void apply_override(Platform& platform, const std::string& path, const std::string& value) {

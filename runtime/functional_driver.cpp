@@ -61,6 +61,17 @@ class UntimedDriver final : public Driver {
     Diagnostics findings() const override;
     std::vector<values::Executor::Results> results() const override { return tasks_.results(); }
 
+    /// What operations made, without its time.
+    std::vector<traces::OpRow> op_rows() const override {
+        std::vector<traces::OpRow> rows(program_.ops.size());
+        for (size_t i = 0; i < rows.size(); ++i) {
+            rows[i].id = program_.ops[i].id;
+            rows[i].type = program_.ops[i].type;
+            rows[i].timed = rows[i].energy_modelled = false;
+        }
+        return rows;
+    }
+
     void finish(traces::StatSet& stats) override { functional_stats(program_, tasks_, platform_, stats); }
 
   private:

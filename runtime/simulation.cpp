@@ -73,7 +73,7 @@ void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) 
     std::vector<traces::OpRow> all;
     for (traces::OpRow& row : ops) {
         const auto found = by_id.find(row.id);
-        const bool modelled = row.energy_modelled;
+        const bool modelled = row.energy_modelled, timed = row.timed;
         all.push_back(std::move(row));
         if (found == by_id.end()) continue;
         const proto::Op& op = *found->second;
@@ -83,6 +83,7 @@ void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) 
             fused.id = op.fused_with(i);
             if (i < op.fused_type_size()) fused.type = op.fused_type(i);
             fused.energy_modelled = modelled;
+            fused.timed = timed;
             fused.fused_into = op.id();
             all.push_back(std::move(fused));
         }

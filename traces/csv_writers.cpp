@@ -35,6 +35,13 @@ void write_ops_csv(const std::vector<OpRow>& rows, Output& output) {
         "estimated_energy_pj,energy_over_estimate,profile,bound,bound_cycles,fused_into,precision,"
         "out_of_range\n");
     for (const OpRow& row : rows) {
+        const std::string range = row.out_of_range ? fmt::format("{}", *row.out_of_range) : std::string();
+        if (!row.timed) {  // what is behind the type, up to fused_into
+            constexpr size_t timed_columns = 2 + unit_cause_count + 14;
+            output.print("{},{},{}{},{},{}\n", csv_field(row.id), csv_field(row.type),
+                         std::string(timed_columns, ','), csv_field(row.fused_into), row.precision, range);
+            continue;
+        }
         output.print("{},{},{},{}", csv_field(row.id), csv_field(row.type), row.span_cycles,
                      row.charged_cycles);
         for (const Cycles cycles : row.causes) output.print(",{}", cycles);
@@ -45,7 +52,7 @@ void write_ops_csv(const std::vector<OpRow>& rows, Output& output) {
             ratio_text(static_cast<double>(row.charged_cycles), static_cast<double>(row.estimated_cycles)),
             real_text(row.estimated_energy_pj), ratio_text(row.energy_pj, row.estimated_energy_pj),
             csv_field(row.profile), row.bound, row.bound_cycles, csv_field(row.fused_into), row.precision,
-            row.out_of_range ? fmt::format("{}", *row.out_of_range) : std::string());
+            range);
     }
 }
 

@@ -210,7 +210,7 @@ class Report : private TextLines {
     void operations() {
         std::vector<const OpRow*> rows;
         for (const OpRow& row : ops_) {
-            if (row.fused_into.empty()) rows.push_back(&row);
+            if (row.fused_into.empty() && row.timed) rows.push_back(&row);
         }
         const size_t own = rows.size();
         const bool bounds =

@@ -96,6 +96,7 @@ std::vector<OpRow> parse_ops_csv(std::string_view text, const std::string& origi
         OpRow& row = rows[i];
         row.id = table.at(i, id);
         row.type = table.at(i, type);
+        row.timed = !table.at(i, span).empty();
         row.span_cycles = table.integer(i, span);
         row.charged_cycles = table.integer(i, charged);
         for (size_t c = 0; c < causes.size(); ++c) row.causes[c] = table.integer(i, causes[c]);

@@ -34,7 +34,9 @@ class LaterSamples : public quantize::Samples {
 
 graph::Supports supports_of(const compiler::Target& target) {
     return [&target](std::string_view opcode, const std::vector<ElemType>& inputs,
-                     const std::vector<ElemType>& outputs) { return target.takes(opcode, inputs, outputs); };
+                     const std::vector<ElemType>& outputs) {
+        return target.has_unit_for(opcode) && target.takes(opcode, inputs, outputs);
+    };
 }
 
 void Numbers::run(graph::Graph& graph, ElemType precision, const passes::Options& options,

@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 
+#include "platforms/scales.hpp"
 #include "python/bindings/bindings.hpp"
 #include "runtime/inventory.hpp"
 #include "traces/corners.hpp"
@@ -26,11 +27,13 @@ Platform changed(Platform platform, const platforms::Overrides& overrides) {
     return resolve(std::move(platform));
 }
 
-/// (path, type, unit, meaning) of every parameter.
+/// (path, type, unit, meaning) of every parameter, groups that scale behind them.
 py::list parameter_table() {
     py::list rows;
     for (const platforms::ParameterInfo& row : platforms::parameters())
         rows.append(py::make_tuple(row.path, row.type, row.unit, row.meaning));
+    for (const platforms::ScaleInfo& group : platforms::scales())
+        rows.append(py::make_tuple(group.path, "real", "", group.meaning));
     return rows;
 }
 

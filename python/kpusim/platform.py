@@ -82,7 +82,7 @@ class Platform:
 
     @staticmethod
     def parameters() -> list[Parameter]:
-        """Every parameter of a platform."""
+        """Every parameter of a platform, and the factors of groups of them (``scale.array``)."""
         return [Parameter(*row) for row in _core.parameter_table()]
 
     @property

@@ -10,6 +10,7 @@
 #include "isa/kernel/operations.hpp"
 #include "isa/opcodes.hpp"
 #include "platforms/parameters.hpp"
+#include "platforms/scales.hpp"
 #include "platforms/variants.hpp"
 #include "runtime/cli/command.hpp"
 #include "runtime/cli/language_opcodes.hpp"
@@ -157,6 +158,14 @@ Json parameter_rows() {
                         {"required", row.required},
                         {"meaning", row.meaning}});
     }
+    for (const platforms::ScaleInfo& group : platforms::scales()) {
+        rows.push_back({{"name", group.path},
+                        {"unit", ""},
+                        {"values", "real 1/1024..1024"},
+                        {"default", "1"},
+                        {"required", false},
+                        {"meaning", group.meaning}});
+    }
     return rows;
 }
 
@@ -257,7 +266,11 @@ platforms::Platform platform_of(const ListOptions& options) {
             fmt::format("`list {}` needs a platform. Fix: give --platform NAME; see `kpusim list platforms`.",
                         options.what));
     }
-    return platforms::load(options.device.platform, options.device.overrides(), options.device.search_paths);
+    Diagnostics notes;
+    platforms::Platform platform = platforms::load(options.device.platform, options.device.overrides(),
+                                                   options.device.search_paths, &notes);
+    print_findings(notes);
+    return platform;
 }
 
 void list(const ListOptions& options) {

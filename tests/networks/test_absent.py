@@ -248,6 +248,25 @@ class Units(Folder):
         said = rf"error: [a-z][\w:]* \(\w+\): device `{device}` has no {unit} for it. Fix: choose a device"
         self.assertRegex(result.stderr, said)
 
+    def test_host_makes_floats(self) -> None:
+        """int8 products with float results need no VPU: the host scales the sums, as of other devices."""
+        path, results = self.folder / "product.onnx", []
+        weights = numpy_helper.from_array(RANDOM.standard_normal((64, 32)).astype(np.float32), "w")
+        graph = helper.make_graph(
+            [node("MatMul", ["x", "w"], ["y"])], "product",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [16, 64])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [16, 32])], [weights],
+        )  # fmt: skip
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+        for device in ("npm_lite", "gemmini16", "gemmini16_big"):
+            out = self.folder / device
+            options = ["--precision", "int8", "--calibrate", "random:1", "--fill", "random:1", "--quiet"]
+            done("run", str(path), "--platform", device, *options, "-o", str(out), "--force")
+            results.append(np.load(out / "outputs" / "y.npy"))
+        self.assertGreater(np.abs(results[0]).max(), 1)
+        for result in results[1:]:
+            self.assertEqual(result.tobytes(), results[0].tobytes())
+
 
 if __name__ == "__main__":
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and Path(sys.argv[1]).is_file():

@@ -118,6 +118,8 @@ class OutOfRangeTest(unittest.TestCase):
         for engine in ("fast", "reference"):
             other = self.run_model(x, "--precision", "fp16", "--values", engine, mode="functional")
             self.assertEqual(other.stats, run.stats)
+            self.assertEqual(other.ops, {name: count for name, count in run.ops.items() if name in other.ops})
+            self.assertEqual(run.ops.keys() - other.ops.keys(), {"__background"})
         # what helps, helps
         for options in (
             ("--precision", "bf16"),

@@ -206,3 +206,25 @@ def test_wrong_calls(tmp_path: Path) -> None:
         kpusim.sweep(programs=[GEMM])
     with pytest.raises(kpusim.ArgumentError, match="workers=0"):
         kpusim.sweep(folder=tmp_path / "o", programs=[GEMM], workers=0)
+
+
+def test_factors_of_groups_are_axes(tmp_path: Path) -> None:
+    """One axis scales what belongs together; a factor is no number of a platform that others can follow."""
+    results = kpusim.sweep(
+        folder=tmp_path / "out", programs=[GEMM], platforms=["edge16"],
+        axes={"scale.width": [1, 2], "engine.l1.size_bytes": "128KiB * engine.array.rows // 16"},
+    )  # fmt: skip
+    one, two = results.rows
+    assert two["time.total_us"] < one["time.total_us"]
+    assert two["engine.l1.size_bytes"] == 2 * one["engine.l1.size_bytes"]
+    with pytest.raises(kpusim.UserError, match="parameter of platforms `scale"):
+        kpusim.sweep(
+            folder=tmp_path / "bad", programs=[GEMM], platforms=["edge16"],
+            axes={"engine.l1.size_bytes": "64KiB * scale.array"},
+        )  # fmt: skip
+    wide = kpusim.Platform.load("edge16").with_(**{"scale.width": 2})
+    assert "rows: 32" in wide.text() and "lanes: 32" in wide.text()
+    with pytest.raises(kpusim.UserError, match="sets it too"):
+        wide.with_(**{"engine.vector.lanes": 8})
+    square = kpusim.Platform.load("edge16").with_(**{"engine.array.cols": "2 * engine.array.rows"})
+    assert "cols: 32" in square.text()

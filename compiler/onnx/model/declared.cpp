@@ -34,9 +34,20 @@ std::string some_of(const std::vector<std::string>& list) {
 
 }  // namespace
 
-/// The shape of an output is a promise to whoever uses the model.
+/// The shape of an output is a promise to whoever uses the model. One with open sizes and another rank promises
+/// nothing that can be kept: exporters leave it behind where a tool has not inferred the shape.
 void Importer::check_declared(const ValueInfo& info, const Sizes& shape) const {
     if (!differs(info, shape)) return;
+    const bool open =
+        std::any_of(info.shape.begin(), info.shape.end(), [](const Dimension& d) { return d.size < 0; });
+    if (open && info.shape.size() != shape.size()) {
+        notes_.warning(
+            {model_.origin, 0, 0},
+            fmt::format("output `{}` is declared {}, the nodes make {}, which counts. Fix: none is "
+                        "needed; onnx.shape_inference declares it anew.",
+                        info.name, shape_text(info), text_of(shape)));
+        return;
+    }
     refuse(
         "output `{}` is declared {}, the nodes make {}. Fix: export the model again, or declare the shape "
         "that "

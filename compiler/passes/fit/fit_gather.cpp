@@ -25,6 +25,7 @@ int64_t parts_of_row(ElemType elem, int64_t width, const TileRoom& room) {
 
 ValueId reshaped(Rewriter& rewriter, const Node& node, ValueId value, std::vector<int64_t> shape) {
     const graph::Value& of = rewriter.graph.value(value);
+    if (shape_list(of.shape) == shape) return value;
     const graph::NodeOptions options{node.source, of.name + ".rows", of.elem, of.quant};
     return rewriter.add("reshape", {value},
                         graph::attributes({graph::ints("target_shape", std::move(shape))}), options);
@@ -45,6 +46,19 @@ ValueId places_of_parts(Rewriter& rewriter, const Node& node, ValueId rows, int6
 }
 
 }  // namespace
+
+bool fit_lookup(Rewriter& rewriter, NodeId id, const TileRoom& room) {
+    const Node node = rewriter.graph.nodes[id];
+    if (!is(node, "gather_elements")) return false;
+    const graph::Value& x = rewriter.graph.value(node.inputs[0]);
+    const size_t axis = from_front(node.attrs.integer("axis", 0), x.shape.rank);
+    const int64_t length = x.shape[axis], count = rewriter.graph.value(node.outputs[0]).shape.product();
+    if (x.shape.product() != length || room.fits(x.elem, length + count)) return false;
+    const ValueId places = reshaped(rewriter, node, node.inputs[1], {count});
+    rewriter.replace_node(id, "gather", {node.inputs[0], places},
+                          graph::attributes({graph::integer("axis", static_cast<int64_t>(axis))}));
+    return true;
+}
 
 bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     Graph& graph = rewriter.graph;

@@ -33,12 +33,13 @@ class Parts {
 
     /// (x - mean) / sqrt(mean((x - mean)^2) + epsilon) over these dimensions. Squares stay inside of reduce_l2, which
     /// sums them up wider than f16; what it adds up is scaled so that the root of the sum is no f16's end.
-    ValueId normalised(ValueId x, const std::vector<int64_t>& axes, double epsilon) {
+    /// Not centred: the mean counts as 0.
+    ValueId normalised(ValueId x, const std::vector<int64_t>& axes, double epsilon, bool centre = true) {
         const Dims shape = rewriter_.graph.value(x).shape;
         double count = 1;
         for (const int64_t axis : axes) count *= static_cast<double>(shape[static_cast<size_t>(axis)]);
         const double scale = std::exp2(-std::floor(std::log2(count) / 4));
-        const ValueId centred = add("sub", {x, reduce("reduce_mean", x, axes)});
+        const ValueId centred = centre ? add("sub", {x, reduce("reduce_mean", x, axes)}) : x;
         ValueId root = reduce("reduce_l2", times(centred, scale), axes);
         if (epsilon > 0) {
             const Dims single = rewriter_.graph.value(root).shape;
@@ -140,17 +141,18 @@ bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room) {
 bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     const Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
-    if (!is_any(node, {"layernorm", "group_norm"}) || !is_plain(graph, node)) return false;
+    if (!is_any(node, {"layernorm", "rmsnorm", "group_norm"}) || !is_plain(graph, node)) return false;
     const graph::Value& x = graph.value(node.inputs[0]);
     const std::vector<int64_t> shape = shape_list(x.shape);
     const double epsilon = node.attrs.find("epsilon")->real;
     Parts parts(rewriter, node);
-    if (is(node, "layernorm")) {
+    if (!is(node, "group_norm")) {
         const size_t axis = from_front(node.attrs.integer("axis", 0), shape.size());
         if (room.fits(x.elem, 2 * shape[axis] * run_behind(x, axis)) ||
             (axis + 1 < shape.size() && node.inputs.size() > 1))
             return false;
-        parts.finish(id, parts.normalised(node.inputs[0], {static_cast<int64_t>(axis)}, epsilon));
+        parts.finish(id, parts.normalised(node.inputs[0], {static_cast<int64_t>(axis)}, epsilon,
+                                          is(node, "layernorm")));
         return true;
     }
     const int64_t image = static_cast<int64_t>(x.elements()) / shape[0],

@@ -1,4 +1,6 @@
 // Searches in rows that are longer than a tile: where the largest or least element is, and which the first k are.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/graph/data.hpp"
@@ -197,6 +199,13 @@ bool fit_top_k(Rewriter& rewriter, NodeId id, const TileRoom& room) {
     if (room.has(row_bytes(x.elem, n, k))) return false;
     int64_t block = power_of_two(n) / 2;
     while (4 * block >= 5 * k && !room.has(row_bytes(x.elem, block, k))) block /= 2;
+    if (4 * block < 5 * k && !room.has(row_bytes(x.elem, k, k) / 4))
+        throw UserError(fmt::format(
+            "{} ({}): the first {} of rows of {} are kept in order in L1 while a row passes, and do not fit "
+            "it: a sort "
+            "of a row that is longer than L1 is not taken. Fix: choose a device with a larger L1 (--set "
+            "engine.l1.size_bytes=N), or a smaller k.",
+            node.source.name, node.source.type, k, n));
     if (4 * block < 5 * k) return false;
     Pieces pieces(rewriter, node);
     const auto top = [&](ValueId of, int64_t count) {

@@ -259,9 +259,10 @@ bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room) {
 
 void fit_tiles(Graph& graph, const Options& options) {
     if (options.l1_bytes == 0) return;
-    constexpr FitRule rules[] = {fit_reduction, fit_search, fit_top_k,       fit_gathered, fit_global_pool,
-                                 fit_resize,    fit_mirror, fit_running_sum, fit_softmax,  fit_norm,
-                                 fit_groups,    fit_gather, fit_transposed};
+    constexpr FitRule rules[] = {
+        fit_reduction, fit_search,      fit_top_k,  fit_gathered, fit_global_pool, fit_pooled_line,
+        fit_resize,    fit_long_resize, fit_mirror, fit_border,   fit_backwards,   fit_running_sum,
+        fit_softmax,   fit_norm,        fit_groups, fit_lookup,   fit_gather,      fit_transposed};
     const TileRoom room(options.l1_bytes, options.supports);
     Rewriter rewriter(graph);
     const auto changed = [&](NodeId id) {

@@ -56,6 +56,12 @@ bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Resizes and mirrored padding: along one dimension first. Both are separable.
 bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// The same along one long dimension, which becomes rows with their neighbours: also of backwards slices, copies of the
+/// border, and pools over a line.
+bool fit_backwards(Rewriter& rewriter, NodeId id, const TileRoom& room);
+bool fit_border(Rewriter& rewriter, NodeId id, const TileRoom& room);
+bool fit_long_resize(Rewriter& rewriter, NodeId id, const TileRoom& room);
+bool fit_pooled_line(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Running sums of long rows: of parts, and of their sums.
 bool fit_running_sum(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Softmax and norms of long rows: reductions, and elementwise nodes, which can be cut anywhere.
@@ -63,6 +69,8 @@ bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Convolutions of groups whose weights fill L1: one for each group, on slices of the channels.
 bool fit_groups(Rewriter& rewriter, NodeId id, const TileRoom& room);
+/// Places in one long line are places of a table's rows.
+bool fit_lookup(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Lookups in large tables: a kernel copies the rows from where they are.
 bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Transposed convolutions of images that do not fit: to a result of `strides` times the operand, which can be cut.

@@ -130,7 +130,7 @@ class OpRow:
         Element type that it computes in, by the compiler; else empty.
     out_of_range : int or None
         Results that left the range of their type: overflowed, or saturated at an end of it; None in a run
-        without values.
+        without values. In functional mode the rows have it too, with times, work and bytes of 0.
     """
 
     id: str

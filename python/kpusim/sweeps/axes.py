@@ -15,6 +15,7 @@ from kpusim.sweeps.formula import Formula
 from kpusim.sweeps.quantity import Quantity, quantity_of, whole
 
 OPTION, PARAM = "option.", "param."  #: axes of the front end's options, and of the program's parameters
+SCALE = "scale."  #: axes that are factors of groups of parameters
 MOST_VALUES = 100_000  #: of one axis
 _RANGE = re.compile(r"(?P<first>[^.].*?)\s*\.\.\s*(?P<last>[^*+]+?)\s*(?:(?P<kind>[*+])\s*(?P<step>\S.*?))?")
 
@@ -82,6 +83,13 @@ def unknown(
     """A message for a name that is not known, with the nearest one."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"there is no {what} `{name}`. Fix: {f'did you mean `{near[0]}`?' if near else otherwise}"
+
+
+def units_of_numbers() -> dict[str, str]:
+    """Units of the parameters that are numbers of platforms: a group's factor (``scale.array``) is none."""
+    rows = Platform.parameters()
+    numbers = [row for row in rows if row.type in ("integer", "real")]
+    return {row.path: row.unit for row in numbers if not row.path.startswith(SCALE)}
 
 
 def axis_of(name: str, written: object) -> Axis | Derived:
@@ -178,7 +186,7 @@ def in_order(derived: Sequence[Derived]) -> list[Derived]:
 
 def parameter_values(platform: Platform) -> dict[str, Quantity]:
     """The numbers of a platform by path; of several engines the first."""
-    units = {row.path: row.unit for row in Platform.parameters() if row.type in ("integer", "real")}
+    units = units_of_numbers()
     found: dict[str, Quantity] = {}
     path: list[str] = []
     for line in map(str.strip, platform.text().splitlines()):

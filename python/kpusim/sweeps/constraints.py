@@ -8,8 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kpusim.errors import UserError
-from kpusim.platform import Platform
-from kpusim.sweeps.axes import OPTION, PARAM, unknown
+from kpusim.sweeps.axes import OPTION, PARAM, SCALE, units_of_numbers, unknown
 from kpusim.sweeps.formula import Formula, NoValueError
 from kpusim.sweeps.quantity import Quantity, quantity_of
 
@@ -24,9 +23,8 @@ class Names:
 
     def __post_init__(self) -> None:
         """Collect the units."""
-        rows = Platform.parameters()
-        units = {row.path: row.unit for row in rows if row.type in ("integer", "real")}
-        units |= {name: "" for name in self.axes if name.startswith((OPTION, PARAM))}
+        units = units_of_numbers()
+        units |= {name: "" for name in self.axes if name.startswith((OPTION, PARAM, SCALE))}
         object.__setattr__(self, "units", units | dict(self.stats))
 
     def check(self, name: str, what: str = "statistic or parameter") -> None:

@@ -14,7 +14,17 @@ from typing import Any, Literal, cast
 from kpusim.errors import UserError
 from kpusim.platform import OverrideValue, Platform
 from kpusim.sweeps import options
-from kpusim.sweeps.axes import OPTION, PARAM, Axis, Derived, axis_of, in_order, kind_of, unknown
+from kpusim.sweeps.axes import (
+    OPTION,
+    PARAM,
+    Axis,
+    Derived,
+    axis_of,
+    in_order,
+    kind_of,
+    units_of_numbers,
+    unknown,
+)
 from kpusim.sweeps.constraints import Constraint, Names, check_together
 
 Fidelity = Literal["simulate", "estimate", "auto"]
@@ -267,8 +277,7 @@ class Reader:
 
     def _in_order(self, axes: Sequence[Axis], derived: Sequence[Derived]) -> tuple[Derived, ...]:
         """Values that follow, each behind those that it needs."""
-        numbers = {row.path for row in Platform.parameters() if row.type in ("integer", "real")}
-        numbers |= {axis.name for axis in axes}
+        numbers = units_of_numbers().keys() | {axis.name for axis in axes}
         for item in derived:
             with at("axes", item.kind.name):
                 for name in sorted(item.formula.names - numbers):

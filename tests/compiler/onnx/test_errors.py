@@ -175,6 +175,9 @@ class Errors(unittest.TestCase):
             wrong = model([relu()])
             wrong.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, shape))
             self.expect(wrong, f"output `y` is declared {text}, the nodes make [2,3]")
+        open_ = model([relu()])
+        open_.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, "n", 5)))
+        self.assertNotIn("declared", self.said(open_))  # a warning: what is said next is of another thing
         scales = numpy_helper.from_array(np.array([1, 0.7], np.float32), "s")
         wrong = model([helper.make_node("Resize", ["x", "", "s"], ["y"])], [scales], shape=[1, 20])
         wrong.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 13]))
