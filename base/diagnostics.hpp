@@ -19,7 +19,7 @@ struct SourcePos {
 
 enum class Severity : uint8_t { error, warning, info };
 
-/// One finding. `message` says what is wrong and ends with "Fix: ..." where a fix is known.
+/// A finding. `message` says what is wrong and ends with "Fix: ..." where a fix is known.
 struct Diagnostic {
     Severity severity = Severity::error;
     std::string message;

@@ -139,7 +139,7 @@ class HeaderParser {
     size_t at_ = 0;
 };
 
-/// One spelling per dtype: single bytes have no order, "=" is the order of this machine.
+/// Returns the one spelling of a dtype: single bytes have no order, "=" is the order of this machine.
 std::string canonical_dtype(std::string descr, const std::string& origin) {
     if (descr.size() == 3 && descr[2] == '1' &&
         std::string_view("<>=|").find(descr[0]) != std::string_view::npos) {
@@ -221,7 +221,7 @@ uint64_t NpyArray::elements() const {
 
 namespace {
 
-/// What a file begins with: an array without its data, and how they follow.
+/// The start of a file: an array without its data, and where the data follow.
 struct Preamble {
     NpyArray array;
     uint64_t data_at = 0, data_bytes = 0;

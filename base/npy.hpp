@@ -19,7 +19,7 @@ struct NpyArray {
     std::string dtype;           ///< |i1 |u1 <i2 <u2 <i4 <u4 <i8 <u8 <f2 <f4 <f8 |b1
     std::vector<int64_t> shape;  ///< empty: a scalar
     std::string data;
-    uint64_t elements() const;  ///< by its shape
+    uint64_t elements() const;  ///< product of the shape
 };
 
 /// Reads .npy bytes, format versions 1.0, 2.0 and 3.0. Throws UserError naming `origin` and what is wrong:
@@ -45,7 +45,7 @@ std::string format_npy(const NpyArray& array);
 /// The same, to a file (written under a temporary name, then renamed). Throws UserError.
 void write_npy(const std::string& path, ElemType type, const std::vector<int64_t>& shape,
                std::string_view data);
-/// Of a dtype that NpyArray can have.
+/// Writes an array of a dtype that NpyArray can have.
 void write_npy(const std::string& path, std::string_view dtype, const std::vector<int64_t>& shape,
                std::string_view data);
 

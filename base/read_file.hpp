@@ -9,7 +9,8 @@
 
 namespace kpu {
 
-/// More than any text has, and than a person types. A larger file is refused before it is read.
+/// Limits of text and device files: more than any text has, and than a person types. A larger file is refused
+/// before it is read.
 constexpr size_t max_text_bytes = size_t{1} << 30, max_device_bytes = size_t{1} << 20;
 
 /// A file, or its first `limit` bytes; "-" is standard input. Throws UserError naming the file and the

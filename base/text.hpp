@@ -10,7 +10,7 @@ namespace kpu {
 /// first of equals); empty when there is no candidate.
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& candidates);
 
-/// Without blanks, tabs and carriage returns at both ends.
+/// Removes blanks, tabs and carriage returns at both ends.
 std::string_view trimmed(std::string_view text);
 /// Cuts the first line off `text`, and gives it trimmed.
 std::string_view take_line(std::string_view& text);

@@ -24,7 +24,7 @@
 namespace kpu {
 namespace {
 
-constexpr mode_t any_mode = 0666;  ///< what the umask leaves of it
+constexpr mode_t any_mode = 0666;  ///< permissions before the umask
 
 /// Names of temporary files where a signal handler finds them. More than these are not removed by one.
 std::array<std::atomic<const char*>, 64> temporaries{};
@@ -52,7 +52,7 @@ std::string real_path(const std::string& path) {
     return found ? found.get() : "";
 }
 
-/// What the link `path` names; empty where it is none.
+/// Returns the target of the link `path`; empty if it is no link.
 std::string link_target(const std::string& path) {
     std::array<char, PATH_MAX> name{};
     const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
@@ -78,7 +78,7 @@ int own_descriptor(std::string path) {
     return -1;
 }
 
-/// Where an output goes.
+/// The destination of an output.
 struct Place {
     enum class Kind { descriptor, in_place, file, none };
     Kind kind = Kind::none;  ///< none: errno says why
@@ -139,7 +139,8 @@ bool is_temporary_name(std::string_view name) {
            name.find_first_not_of("0123456789-") == std::string_view::npos;
 }
 
-/// What runs left in the folder that were killed: files that nobody holds locked. Once for each folder.
+/// Removes what killed runs left in the folder: files that nobody holds locked. Looks into each folder once.
+/// Once for each folder.
 void remove_dead_temporaries(const std::string& folder) {
     static std::mutex mutex;
     static std::set<std::string> seen;

@@ -21,7 +21,7 @@ enum class ElemType : uint8_t {
     f32 = 10,
     posit8 = 11,   ///< es 0
     posit16 = 12,  ///< es 1
-    f8e4m3 = 13,   ///< of OCP OFP8: no infinities, ONNX's FLOAT8E4M3FN
+    f8e4m3 = 13,   ///< OCP OFP8: no infinities, ONNX's FLOAT8E4M3FN
     f8e5m2 = 14,
     posit8_es1 = 15,
     posit8_es2 = 16,
@@ -50,7 +50,7 @@ ElemType without_es(ElemType type);
 /// Bytes that hold `elements` densely packed elements (two of 4 bits share a byte).
 uint64_t packed_bytes(ElemType type, uint64_t elements);
 
-/// Where a buffer lives. DDR and L2 belong to the device, L1 to one engine.
+/// The memory level of a buffer. DDR and L2 belong to the device, L1 to one engine.
 enum class Level : uint8_t { ddr = 0, l2 = 1, l1 = 2 };
 std::string_view name_of(Level level);
 

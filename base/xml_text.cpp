@@ -13,8 +13,8 @@ bool is_allowed(uint32_t code) {
     return code != 0xfffe && code != 0xffff;
 }
 
-/// How a character is written that means something else where it stands for itself: markup, and white space, which
-/// attributes turn into blanks and line ends into others. Null: as it is.
+/// Returns the reference to write for a character that means something else as itself: markup, and white
+/// space, which attributes turn into blanks and line ends into others. Null: the character stands for itself.
 const char* reference(uint32_t code) {
     switch (code) {
         case '&':
