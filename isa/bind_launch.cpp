@@ -54,17 +54,17 @@ std::string largest_buffers(const kernel::Code& code) {
     return text + (list.size() > most ? ", ..." : "");
 }
 
-/// Where a kernel comes from that was written in another language.
+/// Returns the first line of a kernel that was translated from another language, which names its source.
 std::string origin_of(const kernel::Code& code) {
     const std::string line = code.statements.empty() ? "" : code.line_of(1);
     const size_t end =
-        line.find(')');  // of the function's name; behind it what its first statement does there
+        line.find(')');  // of the function's name; after it what its first statement does there
     return line.empty() ? "" : line.substr(0, end == std::string::npos ? end : end + 1) + ": ";
 }
 
 }  // namespace
 
-/// Every kernel that the program carries, whether it is launched or not.
+/// Binds every kernel that the program carries, whether it is launched or not.
 void Binder::bind_kernels() {
     size_t number = 0;
     for (const proto::KernelFile& file : program_.kernel_file()) {

@@ -14,7 +14,7 @@
 
 namespace kpu {
 
-/// What a message is about, "offset of region `X`": put together only when there is something to say.
+/// Subject of a message, "offset of region `X`": put together only when there is something to say.
 struct Phrase {
     std::string_view kind;      ///< buffer
     std::string_view name;      ///< X; empty: the kind alone

@@ -64,7 +64,7 @@ class Expr {
 };
 
 proto::Quant per_tensor(double scale, int64_t zero_point = 0);
-/// One scale per index of dimension `axis`; zero points all zero when left out.
+/// Makes a quantisation with one scale per index of dimension `axis`; zero points are all zero when left out.
 proto::Quant per_channel(int axis, const std::vector<double>& scales, std::vector<int64_t> zero_points = {});
 proto::Quant per_group(int axis, uint32_t group_size, const std::vector<double>& scales,
                        std::vector<int64_t> zero_points = {});
@@ -201,7 +201,7 @@ class Program {
 /// The same as Program::data(), of a program that is built.
 uint32_t add_data(Module& module, const std::string& name, const std::string& buffer, std::string bytes,
                   int64_t offset = 0);
-/// So many bytes that are not there (DataSection::promised).
+/// Adds a data section of `size` bytes that do not exist (DataSection::promised).
 void promise_data(Module& module, const std::string& name, const std::string& buffer, uint64_t size);
 
 }  // namespace kpu::builder

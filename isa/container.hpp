@@ -7,7 +7,7 @@
 
 namespace kpu {
 
-/// What a container begins with.
+/// First bytes of a container.
 constexpr std::string_view container_magic("KPUPROG\0", 8);
 
 /// Whether a file begins as a Python pickle, which is refused by name.

@@ -7,7 +7,7 @@
 
 namespace kpu {
 
-/// One step of the stack machine: the value of `a op b` (NEG: of -b). Throws UserError saying why there is
+/// Applies one step of the stack machine: returns `a op b` (NEG: -b). Throws UserError saying why there is
 /// none.
 int64_t apply_operator(proto::ExprToken::Kind op, int64_t a, int64_t b);
 bool is_binary_operator(proto::ExprToken::Kind kind);
@@ -32,8 +32,8 @@ bool follows_parameter(const proto::Loop& loop);
 struct Interval {
     int64_t lo = 0, hi = 0;
 };
-/// Nothing when the interval cannot be bounded in 64 bits (overflow, division by an interval that holds 0,
-/// ...).
+/// Returns the values that the expression can have; nothing when they cannot be bounded in 64 bits (overflow,
+/// division by an interval that holds 0, ...).
 std::optional<Interval> bound_of(const BoundExpr& expr, const std::vector<Interval>& loops);
 
 }  // namespace kpu

@@ -16,7 +16,7 @@ namespace kpu {
 
 using proto::KPUProgram;
 
-/// Where the parts of a program stand in its source text. Empty for programs from the builder, and from
+/// Places of the parts of a program in its source text. Empty for programs from the builder, and from
 /// containers without places.
 struct SourceMap {
     struct Place {
@@ -29,8 +29,8 @@ struct SourceMap {
     std::vector<Place> regions;           ///< parallel to KPUProgram.region
     std::vector<Place> buffers;           ///< parallel to KPUProgram.buffer
     std::vector<Place> constants;         ///< parallel to KPUProgram.constant
-    std::vector<kernel::Source> kernels;  ///< with their places, all files together
-    Place device;  ///< of the device directive, or of the declarations with the inline device
+    std::vector<kernel::Source> kernels;  ///< texts with their places, all files together
+    Place device;  ///< place of the device directive, or of the declarations with the inline device
 };
 
 /// A program with what stands beside it: source places and data sections (parallel to KPUProgram.data).
@@ -40,7 +40,7 @@ struct Module {
     Module();
     Module(const Module& other);
     Module(Module&& other) = default;
-    Module& operator=(const Module& other);  ///< of rvalues too: the messages belong to the other arena
+    Module& operator=(const Module& other);  ///< copies rvalues too: the messages belong to the other arena
 
   private:
     std::shared_ptr<google::protobuf::Arena> arena_;

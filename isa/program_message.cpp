@@ -90,7 +90,7 @@ class NoErrors final : public google::protobuf::io::ErrorCollector {
     }
 };
 
-/// Where the parts of a program stand in its text, which has been parsed.
+/// Finds the places of the parts of a program in its text, which has been parsed.
 SourceMap places_in(std::string_view text, const KPUProgram& program, const std::string& origin) {
     using google::protobuf::io::Tokenizer;
     SourceMap map;
@@ -135,7 +135,7 @@ SourceMap places_in(std::string_view text, const KPUProgram& program, const std:
 void read_text(std::string_view text, Module& module) {
     Diagnostics diagnostics;
     parse_message_text(text, module.origin, module.program, diagnostics);
-    if (diagnostics.has_errors()) {  // behind the first one, the parser is lost
+    if (diagnostics.has_errors()) {  // after the first one, the parser is lost
         Diagnostics first;
         first.add(diagnostics.all().front());
         throw UserError(std::move(first));

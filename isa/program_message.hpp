@@ -13,8 +13,8 @@ namespace kpu {
 /// side files only; it has no checksum, so that what is cut between two fields goes unseen.
 enum class MessageForm { serialized, text };
 
-/// By the first bytes of a file; nothing if it is neither. A serialized message is told by its fields, a text by its
-/// first word, which is a field's name with `:` or `{` behind it.
+/// Tells the form by the first bytes of a file; nothing if it is neither. A serialized message is told by its
+/// fields, a text by its first word, which is a field's name followed by `:` or `{`.
 std::optional<MessageForm> message_form(std::string_view head);
 
 /// Reads one of the two forms, as told by message_form(). What a container is refused for, it is refused for, with the

@@ -9,7 +9,7 @@
 
 namespace kpu {
 
-/// What a shape rule needs of an operand; `elem` is only for messages.
+/// Type and shape of an operand for a shape rule; `elem` is only for messages.
 struct TypedShape {
     ElemType elem = ElemType::none;
     Dims shape;
@@ -84,16 +84,19 @@ Dims row_major(const Dims& shape);
 /// The `axis` attribute as a dimension of `shape`. Throws UserError when there is no such dimension.
 size_t axis_of(const Dims& shape, const BoundAttrs& attrs);
 
-/// What slice takes along one dimension: indices first, first + step, ... (count of them).
+/// Indices that slice takes along one dimension: first, first + step, ... (count of them).
 struct SliceRange {
     int64_t first = 0, count = 0, step = 1;
 };
-/// Of a dimension of this size; a step other than 0. A slice that takes nothing has count 0.
+/// Returns the range along a dimension of this size; a step other than 0. A slice that takes nothing has
+/// count 0.
 SliceRange slice_range(int64_t size, int64_t start, int64_t end, int64_t step);
-/// One range per dimension of X. Throws UserError on lists that do not fit, a step of 0, an empty slice.
+/// Returns one range per dimension of X. Throws UserError on lists that do not fit, a step of 0, an empty
+/// slice.
 std::vector<SliceRange> slice_ranges(const Dims& x, const BoundAttrs& attrs);
 
-/// Which dimensions of X `axes` names. Throws UserError on an empty list, repetitions, unknown dimensions.
+/// Marks the dimensions of X that `axes` names. Throws UserError on an empty list, repetitions, unknown
+/// dimensions.
 std::vector<bool> reduced_axes(const Dims& x, const BoundAttrs& attrs);
 
 /// Y = resize(X): index i along a dimension of Y lies at position(i) of X, in binary64.

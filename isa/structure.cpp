@@ -196,7 +196,7 @@ class StructureCheck {
         }
     }
 
-    /// One pass with a stack of open loops; notes at what depth each region is declared and used.
+    /// Makes one pass with a stack of open loops; notes at what depth each region is declared and used.
     void check_statements() {
         region_depth_.assign(static_cast<size_t>(program_.region_size()), -1);
         region_end_.assign(static_cast<size_t>(program_.region_size()), 0);

@@ -128,7 +128,7 @@ std::vector<Row> all_rows() {
     };
 }
 
-/// By number: index of its row, -1: none.
+/// Makes an index by number: position of its row, -1: none.
 std::array<int8_t, max_unit_kinds> make_index() {
     std::array<int8_t, max_unit_kinds> index{};
     index.fill(-1);

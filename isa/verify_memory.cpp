@@ -68,8 +68,8 @@ uint64_t covered_bytes(const BoundRegion& region) {
     return packed_bytes(region.elem, static_cast<uint64_t>(elements));
 }
 
-/// What a task may do to its operands by their decorators, or those of their regions and buffers. All known
-/// before the run: a region is what it is in every iteration.
+/// Checks what a task may do to its operands by their decorators, or those of their regions and buffers. All
+/// known before the run: a region is what it is in every iteration.
 void check_intent(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
     const SourcePos pos = context.module.pos_of_statement(statement);
     const proto::Task& source = context.module.program.statement(static_cast<int>(statement)).task();

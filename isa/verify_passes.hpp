@@ -5,7 +5,7 @@
 
 namespace kpu {
 
-/// What the passes behind verify() work on. The program is bound; tasks carry their statement's place.
+/// Input of the passes that verify() runs. The program is bound; tasks carry their statement's place.
 struct VerifyContext {
     const Module& module;
     const DeviceLimits& limits;

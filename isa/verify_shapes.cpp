@@ -65,7 +65,7 @@ class ShapeCheck {
             fail("{} cannot be quantized. Fix: remove quant.", operand_text("Y", y));
     }
 
-    /// What families say of other convolutions: a device may have none for those of the future.
+    /// Checks what families say of other convolutions: a device may have none for those of the future.
     void check_product_types() const {
         if (is_float(in(0).elem) != is_float(in(1).elem) || is_float(in(0).elem) != is_float(out().elem)) {
             return fail("{}, {} and {} mix integers and floats. Fix: use types of one kind.",
@@ -115,7 +115,7 @@ class ShapeCheck {
         }
     }
 
-    /// Of opcodes that work on the bits of plain integers.
+    /// Checks opcodes that work on the bits of plain integers.
     void check_bits(const OperandSpec& operand, const BoundRegion& region) const {
         if (spec_.op_class != OpcodeClass::elementwise || !region.quant) return;
         fail("{} is quantized, and {} works on bits. Fix: remove quant.", operand_text(operand.name, region),

@@ -204,7 +204,7 @@ void Analysis::resolve(const proto::KernelStatement& source, CodeStatement& stat
     }
 }
 
-/// No shadowing: a name that is visible cannot be bound again.
+/// Declares a name. There is no shadowing: a name that is visible cannot be bound again.
 void Analysis::declare(const std::string& name, Type type, Variable::Kind kind, CodeStatement& statement) {
     const auto& own = scopes_.back().names;
     statement.variable = static_cast<uint32_t>(code_->variables.size());
@@ -366,7 +366,7 @@ uint32_t Analysis::tag_of(const std::string& tag) {
                                  code_->tags.begin());
 }
 
-/// What the language knows and nobody executes.
+/// Refuses a statement that the language knows and nobody executes.
 void Analysis::refuse(const proto::KernelStatement& s, Kind kind) {
     constexpr std::string_view collective =
         "Fix: run this Program on a distributed backend with collective support or lower the single-rank "

@@ -16,7 +16,7 @@ class Analysis {
 
   private:
     struct Scope {
-        uint32_t end;                         ///< first statement behind it
+        uint32_t end;                         ///< first statement after it
         std::vector<std::string_view> names;  ///< declared in it
         bool returned = false;
     };

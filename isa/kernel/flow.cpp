@@ -1,4 +1,4 @@
-// What flows where: lanes that differ, data that decide.
+// Data flow of a kernel: lanes that differ, data that decide.
 #include "isa/kernel/flow.hpp"
 
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ bool has_control(const CodeStatement& s) {
     return s.kind == Kind::if_ || s.kind == Kind::while_ || s.kind == Kind::loop;
 }
 
-/// One pass over all statements; true when a variable changed.
+/// Makes one pass over all statements; true when a variable changed.
 bool spread(Code& code) {
     bool changed = false;
     std::vector<std::pair<uint32_t, bool>> open;  // end, decided by data

@@ -1,4 +1,4 @@
-// What every reader of a kernel relies on.
+// Rules on which every reader of a kernel relies.
 #include "isa/kernel/form.hpp"
 
 #include <fmt/format.h>
@@ -142,7 +142,7 @@ class FormCheck {
 
     const proto::KernelBody& body_;
     const std::string& origin_;
-    mutable std::vector<int> depths_;  ///< of the values on an expression's stack
+    mutable std::vector<int> depths_;  ///< depths of the values on an expression's stack
 };
 
 }  // namespace

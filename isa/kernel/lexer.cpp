@@ -10,7 +10,7 @@
 namespace kpu::kernel {
 namespace {
 
-/// What a character may be part of.
+/// Classes of tokens that a character can be part of.
 enum : uint8_t { letter = 1, digit = 2, hex_digit = 4, punctuation = 8, blank = 16 };
 constexpr std::array<uint8_t, 256> make_classes() {
     std::array<uint8_t, 256> classes{};

@@ -274,7 +274,7 @@ class KernelReader : public ExpressionReader {
         if (!first) expect(')', "after what the statement takes");
     }
 
-    std::shared_ptr<proto::KernelBody> given_;  ///< of the first kernel
+    std::shared_ptr<proto::KernelBody> given_;  ///< body to fill with the first kernel
     proto::KernelBody* body_ = nullptr;
     std::vector<Block> blocks_;
     std::vector<Source> kernels_;

@@ -15,7 +15,7 @@ namespace {
 
 struct Piece {
     std::string text;
-    int precedence;  ///< of its outermost operation; what binds tightest is `tightest`
+    int precedence;  ///< precedence of its outermost operation; what binds tightest is `tightest`
 };
 constexpr int tightest = 100, unary = 50;
 

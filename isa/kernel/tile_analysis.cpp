@@ -460,7 +460,7 @@ class TileAnalysis {
     std::unordered_map<std::string_view, uint32_t> buffers_, visible_;
     std::unordered_set<uint32_t> stored_;
     std::vector<Scope> scopes_;
-    std::vector<ExprIndex> stack_;     ///< of the expression that is being resolved
+    std::vector<ExprIndex> stack_;     ///< stack of the expression that is being resolved
     std::vector<const TileExpr*> in_;  ///< operands of its operation
     uint32_t current_ = 0;
     bool in_head_ = true;

@@ -1,4 +1,4 @@
-// What of a kernel of rule set xla depends on what buffers hold.
+// Finds what a kernel of rule set xla does that depends on what buffers hold.
 #include "isa/kernel/tile_flow.hpp"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ bool copied_window_reads_data(const Code& code, ExprIndex root) {
                        [&](ExprIndex operand) { return index_reads_data(code, operand); });
 }
 
-/// One pass over all statements; true when a variable changed.
+/// Makes one pass over all statements; true when a variable changed.
 bool spread_through_tiles(Code& code) {
     bool changed = false;
     for (uint32_t i = 0; i < code.statements.size(); ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the rules of types and shapes of tiles share.
+// Helpers that the rules for types and shapes of tiles share.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -364,7 +364,7 @@ void ProgramReader::resolve_carried(uint32_t loop) {
 
 namespace {
 
-/// What protobuf's JSON reader says, in words for people who do not know it.
+/// Translates what protobuf's JSON reader says into words for people who do not know it.
 std::string json_problem(std::string_view told) {
     constexpr size_t longest = 100;
     if (const size_t end = told.find(": Cannot find field"); end != std::string_view::npos)

@@ -90,7 +90,7 @@ struct TypeFamily {
     std::string text;  ///< the declaration's own source text
 };
 
-/// All that a file and what it includes declare.
+/// Everything that a file and what it includes declare.
 struct Document {
     Module module;  ///< empty program for a config document
     bool is_program = false;
@@ -104,11 +104,12 @@ struct Document {
 Document parse(std::string_view text, const std::string& path, const FileLoader& loader,
                Diagnostics& diagnostics);
 
-/// One variant reference filled in from its family. Diagnoses unknown families, variants and type arguments.
+/// Fills in a variant reference from its family. Diagnoses unknown families, variants and type arguments.
 std::optional<TypeVariant> resolve_variant(const VariantRef& ref, const std::vector<TypeFamily>& families,
                                            Diagnostics& diagnostics);
-/// Every variant of every family with all its declared instantiations: what a device-agnostic check matches
-/// against. `must_only`: those that every device must have.
+/// Returns every variant of every family with all its declared instantiations: what a device-agnostic check
+/// matches against. `must_only`: those that every device must have. `must_only`: those that every device must
+/// have.
 std::vector<TypeVariant> all_variants(const std::vector<TypeFamily>& families, bool must_only = false);
 
 /// The 13 type families of the language (families.nem).

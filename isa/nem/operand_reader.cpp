@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Symbol::Kind;
 
-constexpr int max_list = 1 << 20;  ///< of the program form
+constexpr int max_list = 1 << 20;  ///< limit of lists of the program form
 
 /// Bound on what lets may copy into expressions: a small text must not make a huge program.
 constexpr size_t max_substituted = size_t{1} << 22;

@@ -12,7 +12,7 @@ namespace kpu::nem {
 /// line.
 struct NotExpressible {};
 
-/// What names an expression may refer to.
+/// Names that an expression may refer to.
 struct Names {
     const proto::KPUProgram* program = nullptr;
     std::vector<std::string_view> loops;  ///< variables of the open loops, outermost first

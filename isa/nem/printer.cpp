@@ -251,7 +251,7 @@ class Printer {
     const KPUProgram& p_;
     Names names_;
     bool carries_ = false;    ///< some task depends on an earlier iteration
-    std::vector<bool> used_;  ///< by statement: some task or wait names its token
+    std::vector<bool> used_;  ///< indexed by statement: true if some task or wait names its token
     std::string out_, indent_;
 };
 

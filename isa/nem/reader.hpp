@@ -11,7 +11,7 @@
 
 namespace kpu::nem {
 
-/// One step of a postfix expression while it is read: that of the program form, or a float literal.
+/// A step of a postfix expression while it is read: that of the program form, or a float literal.
 struct ExprItem {
     proto::ExprToken::Kind kind = proto::ExprToken::INT;
     bool is_real = false;

@@ -37,7 +37,7 @@ bool is_number_name(std::string_view name, int statement) {
     return name[0] == '_' && name.substr(1) == std::to_string(statement);
 }
 
-constexpr int max_operands = 64;  ///< of the program form: inputs, outputs, attributes of a task
+constexpr int max_operands = 64;  ///< limits of the program form: inputs, outputs, attributes of a task
 
 }  // namespace
 

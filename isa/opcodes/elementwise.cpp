@@ -36,7 +36,7 @@ OpcodeSpec special(OpcodeSpec row, double cycles) {
     return row;
 }
 
-/// As special(); the formula has no meaning for plain integers.
+/// Does the same as special(); the formula has no meaning for plain integers.
 OpcodeSpec real_only(OpcodeSpec row, double cycles) {
     row.integers_need_quant = true;
     return special(std::move(row), cycles);

@@ -100,7 +100,7 @@ std::vector<Dims> group_product_shape(const ShapeCase& c) {
     return result;
 }
 
-/// Two factors in block formats; sums are f32, and C continues them.
+/// True for two factors in block formats; sums are f32, and C continues them.
 bool block_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
                          const std::vector<ElemType>& out) {
     return in.size() >= 4 && is_block_format(in[0], in[2]) && is_block_format(in[1], in[3]) &&
@@ -245,7 +245,7 @@ uint64_t conv_macs(const Dims&, const Dims& second, uint64_t results, const Boun
     return results / static_cast<uint64_t>(std::max<int64_t>(1, attrs.integer("blocks", 1)));
 }
 
-/// Each element of X with the whole window, results that pads drop included.
+/// Counts each element of X with the whole window, results that pads drop included.
 uint64_t transposed_conv_macs(const Dims& first, const Dims& second, uint64_t, const BoundAttrs&) {
     if (first.rank < 2) return 0;
     return static_cast<uint64_t>(first.product() / first[first.rank - 1u] * second.product());

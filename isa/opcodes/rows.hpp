@@ -1,7 +1,7 @@
 #pragma once
 
-// What the sources beside this one share: each adds the rows of one family, in the order in which lists and
-// docs show them.
+// Helpers that the sources beside this one share: each adds the rows of one family, in the order in which
+// lists and docs show them.
 
 #include "isa/shapes.hpp"
 
