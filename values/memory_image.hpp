@@ -38,8 +38,9 @@ class MemoryLevel {
 
     uint64_t size_ = 0;
     uint8_t* data_ = nullptr;
-    /// One bit per byte, and one per block of 4096 that was written whole, whose bits then do not count: weights of
-    /// gigabytes cost little. Private anonymous mappings too: untouched pages cost nothing.
+    /// Bits of written bytes: one per byte, and one per block of 4096 that was written whole, whose bits then
+    /// do not count: weights of gigabytes cost little. Private anonymous mappings too: untouched pages cost
+    /// nothing.
     uint64_t *written_ = nullptr, *full_ = nullptr;
 };
 
@@ -57,7 +58,7 @@ class MemoryMap {
     std::vector<MemoryLevel*> l1_;
 };
 
-/// All levels of a device, with their bytes.
+/// Memory of all levels of a device, with their bytes.
 class MemoryImage : public MemoryMap {
   public:
     MemoryImage(uint64_t ddr_bytes, uint64_t l2_bytes, const std::vector<uint64_t>& l1_bytes);

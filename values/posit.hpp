@@ -13,7 +13,7 @@ struct PositFormat {
     int es;
 };
 
-/// What an element type stands for. Those of es 2 are the standard's.
+/// Returns the posit format of an element type. Formats of es 2 are the standard's.
 constexpr PositFormat posit_format(ElemType type) {
     switch (type) {
         case ElemType::posit8:

@@ -6,8 +6,8 @@
 namespace kpu::values::reference {
 namespace {
 
-/// One product of an output element's sum: element indices into A (X) and B (W), and its k along the axis of
-/// B that weight groups divide.
+/// A product of an output element's sum: element indices into A (X) and B (W), and its k along the axis of B
+/// that weight groups divide.
 struct Term {
     int64_t a, b, depth;
 };

@@ -82,7 +82,7 @@ inline void store_saturated(ElemType type, uint8_t* data, int64_t index, int64_t
     }
 }
 
-/// Of posits and small floats, out of line: loops over the other floats stay small.
+/// Loads a posit or small float, out of line: loops over the other floats stay small.
 float load_rare_float(ElemType type, const uint8_t* data, int64_t index);
 void store_rare_float(ElemType type, uint8_t* data, int64_t index, double value);
 
@@ -113,7 +113,7 @@ inline void store_float(ElemType type, uint8_t* data, int64_t index, double valu
     }
 }
 
-/// Every supported element is exact in binary64.
+/// Loads an element, which is exact in binary64 for every supported type.
 inline double load_real(ElemType type, const uint8_t* data, int64_t index) {
     return is_float(type) ? static_cast<double>(load_float(type, data, index))
                           : static_cast<double>(load_integer(type, data, index));

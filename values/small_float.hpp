@@ -12,8 +12,8 @@ namespace kpu::values {
 struct SmallFloat {
     int mantissa, bias;
     uint8_t greatest;     ///< finite magnitude
-    uint8_t nan;          ///< what conversions give, of formats without one -0
-    uint8_t infinity;     ///< what an overflow gives: that, NaN, or the greatest
+    uint8_t nan;          ///< result of a NaN, in formats without one -0
+    uint8_t infinity;     ///< result of an overflow: that, NaN, or the greatest
     bool has_minus_zero;  ///< else its bits are the NaN
     int bits = 8;
     constexpr bool all_finite() const { return infinity == greatest; }
@@ -81,7 +81,7 @@ constexpr const SmallFloat& small_float_format(ElemType type) {
     }
 }
 
-/// Those of an element type, by a table.
+/// Returns the numbers of an element type, from a table.
 inline const std::array<float, 256>& small_float_numbers(ElemType type) {
     static const std::array<float, 256> of_e5m2 = small_float_values(e5m2),
                                         of_e4m3 = small_float_values(e4m3fn),

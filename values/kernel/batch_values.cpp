@@ -361,7 +361,7 @@ void Batch::touch(ExprIndex site, uint32_t buffer, const uint32_t* elements, siz
     touched.elements.assign(elements, elements + count);
 }
 
-/// One more element of a site that goes lane by lane.
+/// Adds one more element of a site that goes lane by lane.
 void Batch::touch_one(ExprIndex site, uint32_t buffer, uint32_t element) {
     if (observers_.empty()) return;
     for (size_t i = touched_count_; i-- > 0;)

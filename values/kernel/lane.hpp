@@ -7,7 +7,7 @@
 
 namespace kpu::values::kernel {
 
-/// What is wrong with a statement of one invocation; who runs it adds where.
+/// A fault of a statement of one invocation; the caller adds where.
 class Fault : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -17,7 +17,7 @@ struct Ids {
     std::array<uint32_t, 3> gid{}, wgid{}, lid{};
 };
 
-/// One invocation as expressions see it.
+/// An invocation as expressions see it.
 class Lane {
   public:
     virtual ~Lane() = default;

@@ -50,7 +50,7 @@ void clear_outputs(const Code& code, const std::vector<Bytes>& storage) {
     }
 }
 
-/// Of the workgroup with a number, x fastest.
+/// Returns the place of the workgroup with a number, x fastest.
 std::array<uint32_t, 3> place_of(uint64_t workgroup, const Grid& grid) {
     return {static_cast<uint32_t>(workgroup % grid[0]), static_cast<uint32_t>(workgroup / grid[0] % grid[1]),
             static_cast<uint32_t>(workgroup / grid[0] / grid[1])};

@@ -78,7 +78,7 @@ void LaunchOperands::take_operand(size_t place, const CodeBuffer& buffer, Access
     storage_.push_back({copy.data(), copy.size()});
 }
 
-/// What lies outside the range stays as it is.
+/// Keeps what lies outside the range as it is.
 void LaunchOperands::keep_outside_range(const CodeBuffer& buffer, std::vector<uint8_t>& bytes,
                                         const RegionView& view) const {
     if (buffer.range_end == 0 || buffer.range_end > bytes.size()) return;

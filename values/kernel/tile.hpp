@@ -15,7 +15,7 @@ using kpu::kernel::Type;
 
 struct Unwritten;
 
-/// What is wrong with an operation on the values it has; who runs it adds where.
+/// A fault of an operation on the values it has; the caller adds where.
 class TileFault : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -89,7 +89,8 @@ Tile widened(const Tile& tile);
 bool computes_wide(Type type);
 /// Operands of arithmetic in that type: floats as f32, whole numbers of 4 and 2 bits as i8 or u8.
 Tile computable(const Tile& tile);
-/// What arithmetic gives, back in the type of its operands: floats of 8 bits by way of f16, as XLA has it.
+/// Converts the result of arithmetic back to the type of its operands: floats of 8 bits by way of f16, as XLA
+/// does.
 Tile computed_in(const Tile& wide, Type type);
 
 Tile unary_tile(const TileExpr& expr, const Tile& a);

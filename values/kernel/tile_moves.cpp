@@ -81,7 +81,8 @@ Tile bitcast_bits(const TileExpr& expr, const Tile& x) {
     return convert_tile(result, expr.type);
 }
 
-/// To a narrower type each row becomes rows of its parts, low ones first; back, the other way round.
+/// Reinterprets the bits: to a narrower type each row becomes rows of its parts, low ones first; back, the
+/// other way round.
 Tile bitcast(const TileExpr& expr, const Tile& x) {
     for (const Type type : {x.type, expr.type})
         if (contains(kpu::kernel::tile_nibbles, type)) return bitcast_bits(expr, x);

@@ -8,7 +8,7 @@
 namespace kpu::values::kernel {
 namespace {
 
-/// Moves the dimensions that are reduced behind the others.
+/// Moves the reduced dimensions to the end.
 Tile reduced_last(const TileExpr& expr, const Tile& x, int64_t& length) {
     TileExpr move;
     move.op = Op::transpose;
@@ -107,7 +107,7 @@ Tile argument(const TileExpr& expr, const Tile& given) {
     return result;
 }
 
-/// One line of a cumulative operation; `step` is negative from the end.
+/// Computes one line of a cumulative operation; `step` is negative from the end.
 void cumulate(Op op, const float* in, float* out, int64_t size, int64_t step) {
     double sum = op == Op::cumulative_prod ? 1 : 0;
     float most = 0;

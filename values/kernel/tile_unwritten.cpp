@@ -110,7 +110,7 @@ class Spread {
         return mask;
     }
 
-    /// Only the side that is taken counts.
+    /// Marks the elements of a selection: only the side that is taken counts.
     Mask selected() const {
         Mask mask(count_);
         for (size_t i = 0; i < count_; ++i)
@@ -118,7 +118,7 @@ class Spread {
         return mask;
     }
 
-    /// Of and, or: a written false, or true, decides alone.
+    /// Marks the elements of `and` and `or`: a written false, or true, decides alone.
     Mask decided() const {
         const bool decides = expr_.op == Op::bit_or || expr_.op == Op::logical_or;
         Mask mask(count_);
@@ -129,7 +129,7 @@ class Spread {
         return mask;
     }
 
-    /// All bits of each element that depends on unwritten ones.
+    /// Returns a tile with all bits set in each element that depends on unwritten ones.
     static Tile as_bits(const Tile& tile) {
         Tile bits(tile.type, tile.shape);
         const unsigned bytes = tile.element_bytes();
@@ -170,7 +170,7 @@ class Spread {
         return operand >= first_place && (all_behind || operand < after_places);
     }
 
-    /// Along dimensions, as the operation's own numbers say.
+    /// Moves the mask along dimensions, as the operation's own numbers say.
     Mask along(Op op, Type type, const Tile& x, const Shape& shape) const {
         TileExpr expr = expr_;
         expr.op = op;
@@ -185,7 +185,7 @@ class Spread {
         return from_bits(operate(expr, operands));
     }
 
-    /// One unwritten key can change the place of all others in its row.
+    /// Marks the rows of a sort: one unwritten key can change the place of all others in its row.
     Mask sorted() const {
         const auto axis = static_cast<size_t>(expr_.dims[0]);
         const Shape& shape = in_[0].shape;
