@@ -158,7 +158,7 @@ void Accounting::completed(const TaskCommand& command) {
     account.last = std::max(account.last, command.report.end);
 }
 
-/// Up to the end of its report: what its units did, and what others waited for it.
+/// Settles a task up to the end of its report: what its units did, and what others waited for it.
 void Accounting::settle_task(const TaskCommand& command) {
     for (const uint16_t unit : {command.unit, command.partner}) {
         if (unit == traces::no_unit) continue;
@@ -238,7 +238,7 @@ void Accounting::settle_waits(const TaskCommand& command) {
     }
 }
 
-/// What lies before every segment that is still open is certain.
+/// Settles the device up to the first segment that is still open: what lies before is certain.
 void Accounting::settle_device() {
     Cycles until = now_;
     for (const uint16_t unit : able_) {

@@ -8,7 +8,7 @@
 
 namespace kpu::model {
 
-/// What the statements of kernels cost, summed over the launches of a task statement.
+/// Cost of the statements of kernels, summed over the launches of a task statement.
 class KernelProfile : public TaskObserver {
   public:
     explicit KernelProfile(const BoundProgram& program) : program_(program) {}
@@ -23,7 +23,7 @@ class KernelProfile : public TaskObserver {
     void add(const TaskCommand& command);
 
     const BoundProgram& program_;
-    std::map<uint32_t, std::vector<StatementCost>> costs_;  ///< by task statement
+    std::map<uint32_t, std::vector<StatementCost>> costs_;  ///< indexed by task statement
 };
 
 }  // namespace kpu::model

@@ -6,7 +6,7 @@
 
 namespace kpu::model {
 
-/// Why a unit that executes nothing waits: rules 2 to 5 of accounting.md. Looks, never acts.
+/// Explains why a unit that executes nothing waits: rules 2 to 5 of accounting.md. Looks, never acts.
 class Waiting {
   public:
     explicit Waiting(const TaskBoard& board) : board_(board) {}

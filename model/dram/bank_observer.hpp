@@ -21,8 +21,8 @@ class BankObserver : public CommandObserver {
   private:
     using Row = traces::BankUse::Row;
     struct Bank {
-        bool closed_for_row = false;  ///< by a precharge for another row, not for a refresh
-        Row next = Row::miss;         ///< of the next burst
+        bool closed_for_row = false;  ///< closed by a precharge for another row, not for a refresh
+        Row next = Row::miss;         ///< row state of the next burst
     };
     void use(const IssuedCommand& command);
 

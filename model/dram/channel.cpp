@@ -120,7 +120,7 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     queue.push(place.bank, bank.open ? bank.row : RequestQueue::no_row,
                {now_, burst, refresh_time_until(place.bank, now_), turn_around_sum_, place.row, whose});
     if (chosen_ && (direction_now() != decided_ || decided_ != writing_)) chosen_ = false;
-    // behind others of its bank it changes what is useful only as the first to the open row
+    // after others of its bank it changes what is useful only as the first to the open row
     const RequestQueue::List& list = queue.list(place.bank);
     if (list.head != list.tail && (list.hits != 1 || list.hit != list.tail)) return;
     const Waiting before = waiting_[is_write];
@@ -128,7 +128,7 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     if (chosen_ && is_write == writing_) choose_again_with(place.bank, before);
 }
 
-/// One more burst of a request has been answered.
+/// Notes that one more burst of a request has been answered.
 inline void Channel::answer(uint32_t request, uint64_t done, const Waits& waits) {
     Open& open = open_[request];
     if (--open.left > 0) return add(open.completion, done, waits);
@@ -162,8 +162,8 @@ inline bool Channel::direction_now() const {
     return decided_ && writes > config_.policy.write_low;
 }
 
-/// Which direction is served. Rows that were opened for the old one, and would be closed unused, serve it first,
-/// while those for the new one open.
+/// Decides which direction is served. Rows that were opened for the old one, and would be closed unused,
+/// serve it first, while those for the new one open.
 inline void Channel::decide_direction() {
     decided_ = direction_now();
     if (unserved() == 0) writing_ = decided_;
@@ -466,8 +466,8 @@ inline uint64_t Channel::refresh_time_until(uint32_t bank, uint64_t time) const 
 }
 
 uint64_t Channel::next_completion_bound() const {
-    // what is posted enters behind the next column command at the earliest, and is then answered at once if
-    // it is a write, or reads what waits to be written
+    // what is posted enters after the next column command at the earliest, and is then answered at once if it
+    // is a write, or reads what waits to be written
     if (!posted_[1].empty() || (!posted_[0].empty() && !queues_[1].empty())) return now_ + 1 + back_;
     if (queues_[0].empty()) return never;
     return std::max(now_, column_slot_) + t_.cl + t_.burst + back_;

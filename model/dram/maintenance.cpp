@@ -7,18 +7,20 @@
 namespace kpu::dram {
 namespace {
 
-/// In which every bank is refreshed once.
+/// Returns the time in which every bank is refreshed once.
 uint64_t full_refresh(const Timing& t) { return uint64_t{t.refresh_interval()} * t.refresh_sets; }
 
-/// A time that goes along from one period to the next, or one that lies behind both and no longer matters.
+/// True for a time that goes along from one period to the next, or one that is before both and no longer
+/// matters.
 bool moves(uint64_t before, uint64_t after, uint64_t period, uint64_t since) {
     return after == before + period || (after == before && after <= since);
 }
 
 }  // namespace
 
-/// Without work, refreshes and the power-down between them come to the same in every tREFI: once two periods
-/// were equal, the others are counted. Whoever listens to commands gets every one. Whether time went on.
+/// Skips idle time. Without work, refreshes and the power-down between them come to the same in every tREFI:
+/// once two periods were equal, the others are counted. Whoever listens to commands gets every one. True if
+/// time went on. Whoever listens to commands gets every one. Whether time went on.
 bool Channel::skip_idle(uint64_t limit) {
     constexpr int attempts = 4;
     constexpr uint64_t settling = 4;  // periods, in which rows close and ranks go to sleep

@@ -106,13 +106,13 @@ class RequestQueue {
   private:
     struct Place {
         Entry entry;
-        uint64_t next = none, previous = none;  ///< of its bank
+        uint64_t next = none, previous = none;  ///< neighbours in its bank
         uint32_t bank = 0;
         bool waits = false;
     };
     Place& at(uint64_t number) { return ring_[number & mask_]; }
     const Place& at(uint64_t number) const { return ring_[number & mask_]; }
-    /// So many went by an old burst that the ring is full: numbers those that wait anew.
+    /// Renumbers the waiting bursts after so many went by an old one that the ring is full.
     void compact() {
         std::array<uint32_t, max_banks> open_rows;
         for (uint32_t bank = 0; bank < max_banks; ++bank)
@@ -133,7 +133,7 @@ class RequestQueue {
     uint32_t capacity_, size_ = 0;
     uint64_t first_ = 0, next_ = 0;  ///< numbers: of the oldest, of the next to come
     uint64_t mask_ = 63;
-    std::vector<Place> ring_;  ///< by number: of all from first_ on
+    std::vector<Place> ring_;  ///< places by number: all from first_ on
     std::array<List, max_banks> lists_{};
 };
 

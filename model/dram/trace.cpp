@@ -67,7 +67,7 @@ bool TraceFile::fill() {
             fail(fmt::format("cannot read the trace: {}", std::strerror(errno)),
                  "check that it is a readable file");
         ended_ = true;
-        // whoever catches a signal wants no more: the trace ends behind its last whole line
+        // whoever catches a signal wants no more: the trace ends after its last whole line
         if (signalled) buffer_.resize(buffer_.rfind('\n') + 1);
     }
     return got > 0;

@@ -34,7 +34,7 @@ class ClockCrossing {
 
   private:
     __extension__ typedef unsigned __int128 Wide;
-    /// From one domain to the other.
+    /// Conversion from one domain to the other.
     class Way {
       public:
         Way(const Clock& from, const Clock& to) : from_(from), to_(to) {

@@ -85,7 +85,7 @@ uint64_t DramChannel::activate_time(uint64_t earliest, const Bank& bank, uint32_
     return time;
 }
 
-/// The next column behind the last one, which has the other direction.
+/// Returns the first clock for the next column after the last one, which has the other direction.
 uint64_t DramChannel::turn_around(uint64_t earliest, uint32_t group, bool is_write) {
     const uint64_t spacing = group == last_group_ ? group_spacing_ : spacing_;
     const uint64_t time = std::max(earliest, last_column_ + spacing), written = group_write_end_[group];

@@ -75,7 +75,7 @@ class Interconnect : public sc_core::sc_module {
     Cycles step_end_ = never;  ///< first cycle beyond the current step
     std::vector<std::unique_ptr<Port>> ports_;
     std::vector<std::unique_ptr<MemoryPort>> memories_;  ///< L2, L1 by engine, DDR channels
-    std::vector<InFlight> in_flight_;                    ///< by stream handle
+    std::vector<InFlight> in_flight_;                    ///< indexed by stream handle
     sc_core::sc_event step_event_{"step_due"};
     Picoseconds woken_ = ~Picoseconds{0};  ///< last edge at which a delta passed
 };

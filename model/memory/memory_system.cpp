@@ -114,7 +114,7 @@ std::vector<RouteHop> MemorySystem::Impl::route(const StreamRequest& request) co
     return hops;
 }
 
-/// Of one DRAM burst on the bus, rounded up.
+/// Returns the bus time of one DRAM burst, rounded up.
 Cycles MemorySystem::Impl::dram_burst_cycles() const {
     const DramTiming& t = config.ddr.timing;
     return static_cast<Cycles>((static_cast<Wide>(t.burst_nck) * config.core.hz() + t.clock_hz - 1) /
@@ -179,7 +179,7 @@ const StreamPath& MemorySystem::Impl::path_of(const StreamRequest& request) {
     return found != paths_.end() ? found->second : paths_.emplace(ends, new_path(request)).first->second;
 }
 
-/// What a burst spends at a stage at least.
+/// Returns the least time that a burst spends at a stage.
 Cycles MemorySystem::Impl::least_time(const StreamStage& stage) const {
     switch (stage.kind) {
         case Kind::dram:

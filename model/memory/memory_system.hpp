@@ -28,7 +28,7 @@ struct RouteHop {
     Cycles latency = 0;
 };
 
-/// What a resource did up to a time. useful + overhead + idle == elapsed.
+/// Times and bytes of a resource up to a time.
 struct ResourceStats {
     Cycles useful = 0, overhead = 0, idle = 0;
     uint64_t bytes_read = 0, bytes_written = 0;  ///< DRAM: whole bursts; a link: all bytes as read
@@ -69,7 +69,7 @@ class MemorySystem {
     /// The streams that complete at or before `now` and were not yet taken, by (end, priority, unit, order of
     /// opening). The list lives until the next call.
     const std::vector<Handle>& take_completed(Cycles now);
-    /// What is known of an open stream; valid until close().
+    /// Returns what is known of an open stream; valid until close().
     const StreamResult& result(Handle stream) const;
     /// Forgets a completed stream; its result goes to `result`.
     void close(Handle stream, StreamResult& result);
@@ -81,8 +81,8 @@ class MemorySystem {
     const std::vector<ResourceInfo>& resources() const;
     /// Links and SRAMs that an open stream passes, as indices of resources(), each once: added to `indices`.
     void add_resources(Handle stream, std::vector<size_t>& indices) const;
-    /// What a stream passes in the order in which its bytes do, with the least time that a burst spends at
-    /// each beside being moved.
+    /// Returns what a stream passes in the order in which its bytes do, with the least time that a burst
+    /// spends at each beside being moved.
     std::vector<RouteHop> route(const StreamRequest& request) const;
     ResourceStats stats(size_t resource, Cycles elapsed) const;
     /// Read and written by a channel so far: whole bursts.

@@ -27,7 +27,7 @@ class PatternCursor {
         const uint64_t n = std::min(limit, run_left_);
         return align_.value() == 1 ? n : std::min(n, align_.value() - align_.remainder(address_));
     }
-    /// How many pieces of `bytes` come one after the other, with no run beginning among them.
+    /// Returns how many pieces of `bytes` follow each other with no run beginning among them.
     uint64_t pieces(uint64_t bytes) const {
         if (at_run_start()) return 0;
         const bool aligned =

@@ -49,7 +49,7 @@ class StateRecorder {
     const Clock* core_ = nullptr;
     uint16_t unit_ = traces::no_unit;
     Cycles from_ = 0, to_ = 0;
-    traces::Cause cause_ = traces::Cause::idle_no_work;  ///< of the last state; idle before the first
+    traces::Cause cause_ = traces::Cause::idle_no_work;  ///< cause of the last state; idle before the first
 };
 
 }  // namespace kpu::model

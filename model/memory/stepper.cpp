@@ -51,8 +51,7 @@ Cause cause_of(dram::Held held) {
     return Cause::stalled_operand_dram_bandwidth;
 }
 
-/// Charges what a burst waited for a DRAM: what one of its DRAM bursts waits, the ones behind it wait with
-/// it.
+/// Charges what a burst waited for a DRAM: what one of its DRAM bursts waits, the later ones wait with it.
 template <typename Waits>
 [[gnu::always_inline]] inline void charge(StreamState& stream, uint64_t number, Burst& burst, Cycles time,
                                           const Waits& lost) {
@@ -159,8 +158,8 @@ template <typename Resource>
     throw InternalError("a burst leaves a DRAM controller when that says so");
 }
 
-/// What is first: answers of controllers, or arrivals of the stream whose next one it is; `single`: only that
-/// one. False when nothing is left before the horizon and the first completion.
+/// Takes what comes first: answers of controllers, or arrivals of the stream whose next one it is; `single`:
+/// only that one. False when nothing is left before the horizon and the first completion.
 [[gnu::always_inline]] inline bool MemorySystem::Impl::turn(Cycles horizon, bool single) {
     const Cycles limit = std::min(horizon, first_completion_);
     const Cycles answer = next_answer(), time = arrivals_.time();
@@ -175,9 +174,9 @@ template <typename Resource>
     return true;
 }
 
-/// In order of time, so that nothing is ever served that something unknown could come before. Ties go by
-/// precedes(), within a stream to the older burst. Controllers that may answer before the next arrival work
-/// up to that answer first.
+/// Serves in order of time, so that nothing is ever served that something unknown could come before. Ties go
+/// by precedes(), within a stream to the older burst. Controllers that may answer before the next arrival
+/// work up to that answer first.
 Cycles MemorySystem::Impl::advance(Cycles horizon) {
     while (turn(horizon, false)) continue;
     served_until_ = std::max(served_until_, std::min(horizon, next_time()));
@@ -213,8 +212,8 @@ void MemorySystem::Impl::arbitrate(StreamState& stream, StreamState::Arrival arr
     settle(first);
 }
 
-/// Which of the bursts that wait for a link at `time`, or come then, goes next. Inputs stand in order of
-/// precedes().
+/// Chooses which of the bursts that wait for a link at `time`, or come then, goes next. Inputs stand in order
+/// of precedes().
 const MemorySystem::Impl::LinkInput& MemorySystem::Impl::grant(const std::vector<LinkInput>& inputs,
                                                                const Link& link, Cycles time) const {
     const LinkInput* best = nullptr;
@@ -259,7 +258,7 @@ void MemorySystem::Impl::take_answers(Cycles now) {
     }
 }
 
-/// What the controllers have finished leaves them.
+/// Takes what the controllers have finished.
 void MemorySystem::Impl::take_answers() {
     for (const DdrAnswer& answer : burst_->answers()) {
         StreamState& stream = *answer.request.stream;

@@ -203,8 +203,8 @@ void TaskArbiter::dispatch(Cycles now) {
     }
 }
 
-/// When a sequencer comes to a ready task that its units could take already; `never` when all that is ready
-/// waits for units.
+/// Returns when a sequencer comes to a ready task that its units could take already; `never` when all that is
+/// ready waits for units.
 Cycles TaskArbiter::next_dispatch() const {
     const auto is_free = [&](uint16_t unit) { return parts_.board->is_free(unit); };
     Cycles next = never;

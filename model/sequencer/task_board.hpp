@@ -43,7 +43,8 @@ struct TaskQueue {
     };
     using Hook = boost::intrusive::member_hook<execution::TaskInstance, execution::TaskInstance::ListHook,
                                                &execution::TaskInstance::list_hook>;
-    /// In order of issue. No count, no memory: tasks come and go at every instant.
+    /// Waiting tasks in order of issue. No count, no memory: tasks come and go at every instant. No count, no
+    /// memory: tasks come and go at every instant.
     boost::intrusive::list<execution::TaskInstance, Hook, boost::intrusive::constant_time_size<false>>
         waiting;
     std::priority_queue<execution::TaskInstance*, std::vector<execution::TaskInstance*>, IssuedLater> ready;
@@ -56,7 +57,7 @@ inline const execution::TaskInstance* earlier(const execution::TaskInstance* a,
     return b->serial < a->serial ? b : a;
 }
 
-/// Every live task that is not running, and which units can take one. Written by the arbiter, read by the
+/// Every live task that is not running, and the units that can take it. Written by the arbiter, read by the
 /// accounting.
 class TaskBoard {
   public:
@@ -101,11 +102,11 @@ class TaskBoard {
     const BoundProgram& program_;
     std::vector<TaskQueue> queues_;
     std::vector<uint32_t> queue_of_task_;
-    /// Of tasks whose instance differs by iteration: by task, by instance.
+    /// Queues of tasks whose instance differs by iteration, indexed by task, then instance.
     std::unordered_map<size_t, std::vector<uint32_t>> queues_of_instances_;
     std::vector<std::vector<uint32_t>> by_unit_;
-    std::vector<bool> multiplies_;                         ///< by unit
-    std::vector<const execution::TaskInstance*> holders_;  ///< by unit; null: free
+    std::vector<bool> multiplies_;                         ///< indexed by unit
+    std::vector<const execution::TaskInstance*> holders_;  ///< indexed by unit; null: free
 };
 
 }  // namespace kpu::model

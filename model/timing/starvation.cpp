@@ -65,8 +65,8 @@ bool too_many(const Cut& down, const Cut& across, uint64_t groups, uint64_t word
     return double(down.tiles) * double(across.tiles) * double(groups) * double(words) > most_words;
 }
 
-/// Both operands pass through the array in the same cycles; a fold may end no sooner than the one before has
-/// drained.
+/// Returns the stall when both operands pass through the array in the same cycles; a fold may end no sooner
+/// than the one before has drained.
 std::optional<Cycles> output_stationary(const SystolicArray& array, const GemmShape& s, Port a, Port b,
                                         uint64_t words) {
     const double vectors = double(s.k) / double(words);

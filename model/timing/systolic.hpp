@@ -17,7 +17,7 @@ struct GemmShape {
     uint64_t groups = 1;
     uint64_t blocks = 1;  ///< on the diagonal of K x N, which holds zeros beside them
     uint64_t run = 0;     ///< rows of M in one row of a convolution's output; 0: all of M
-    /// Those with the zeros are padding.
+    /// Returns the multiply-accumulates; those with the zeros are padding.
     uint64_t macs() const { return m * n * k * groups / blocks; }
 };
 
@@ -48,10 +48,11 @@ struct SystolicTime {
     Cycles steady = 0;       ///< operands stream: useful MACs and padding
     Cycles drain = 0;        ///< the last results leave
     Cycles total() const { return weight_load + fill + waits + steady + drain; }
-    Cycles padding = 0;             ///< of steady: cycles worth of idle processing elements
-    Cycles stationary_in = 0;       ///< ws, is: from the start until the last stationary element has entered
-    Cycles operands_in = 0;         ///< ... until the last operand has entered
-    Cycles occupancy = 0;           ///< how long no other product's operands may enter, from the start on
+    Cycles padding = 0;        ///< part of steady: cycles worth of idle processing elements
+    Cycles stationary_in = 0;  ///< ws, is: from the start until the last stationary element has entered
+    Cycles operands_in = 0;    ///< ... until the last operand has entered
+    /// Cycles from the start on in which no other product's operands may enter.
+    Cycles occupancy = 0;
     Cycles entry_gap = 0;           ///< the array stays free this long between another product and this one
     Cycles first_result = 0;        ///< from the start until the first result stands at the array's foot
     uint64_t a_reads = 0;           ///< elements of the first operand (inputs) read from SRAM

@@ -7,7 +7,7 @@
 
 namespace kpu::timing {
 
-/// What a task of a vector unit works through in one pass.
+/// Work of a vector unit's task in one pass.
 struct VectorWork {
     uint64_t amount = 0;  ///< elements; bytes of a view
     bool bytes = false;   ///< a view: it moves bytes at the width of the narrower port
@@ -20,10 +20,10 @@ VectorWork vector_work(const BoundProgram& program, const BoundTask& task);
 /// Time of one task of a vector unit, core cycles. model/timing/vector.md has the formula.
 struct VectorTime {
     uint64_t work = 0;       ///< VectorWork::amount
-    uint64_t per_cycle = 1;  ///< of it, at one cycle each: lanes, or bytes of the narrower port
+    uint64_t per_cycle = 1;  ///< amount per cycle: lanes, or bytes of the narrower port
     uint32_t passes = 1;     ///< times the operands are read
     Cycles steady = 0;       ///< ceil(ceil(work / per_cycle) * cycles_per_element * passes)
-    Cycles latency = 0;      ///< of the pipeline, before the first result
+    Cycles latency = 0;      ///< latency of the pipeline, before the first result
     Cycles total() const { return steady + latency; }
 };
 

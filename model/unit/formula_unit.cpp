@@ -174,8 +174,8 @@ void FormulaUnit::finish(Job& job, Cycles now) {
     answer_complete(*job.command);
 }
 
-/// What of the task's formula the unit spent on it alone: the next task's fill runs below this one's work,
-/// this one's drain below the next.
+/// Finds what of the task's formula the unit spent on it alone: the next task's fill is hidden by this one's
+/// work, this one's drain by the next.
 void FormulaUnit::hand_over(const Job& job) {
     TaskReport& r = report(job);
     const Cycles end = work_end(job), worked = end - r.operand_stall;

@@ -174,7 +174,7 @@ StreamSide Unit::region_side(const BoundTask& task, OperandRef operand) const {
     return memory;
 }
 
-/// Of the own engine's L1, in core cycles.
+/// Returns the latency of the own engine's L1, in core cycles.
 uint64_t Unit::l1_latency(bool read) const {
     const proto::Sram& l1 = place_.engine_platform->l1();
     const double cycles = read ? l1.read_latency_cycles() : l1.write_latency_cycles();

@@ -11,7 +11,7 @@
 
 namespace kpu::model {
 
-/// What a unit knows of its place in the device.
+/// Place of a unit in the device.
 struct UnitPlace {
     uint16_t unit = traces::no_unit;
     uint16_t engine = no_engine;
@@ -25,8 +25,8 @@ struct UnitPlace {
     ErrorSlot* errors = nullptr;
 };
 
-/// What every unit that executes tasks has: a command port, on which sequencers give it tasks, and a memory
-/// port, on which it posts streams and through which it reaches the bytes. unit.md has the rules.
+/// Base of every unit that executes tasks: a command port, on which sequencers give it tasks, and a memory
+/// port, on which it posts streams and through which it reaches the bytes.
 class Unit : public sc_core::sc_module,
              public StreamClient,
              public tlm::tlm_fw_transport_if<CommandProtocol> {
@@ -37,7 +37,7 @@ class Unit : public sc_core::sc_module,
     sc_core::sc_vector<CommandTargetSocket> command;
     StreamInitiator stream;
 
-    /// On which it asks its engine's sequencer for products; null: it never does.
+    /// Returns the socket on which it asks its engine's sequencer for products; null: it never does.
     virtual CommandInitiatorSocket* product_socket() { return nullptr; }
 
     tlm::tlm_sync_enum nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
@@ -54,7 +54,7 @@ class Unit : public sc_core::sc_module,
 
     /// The next task may enter. Once for a task, if at all.
     void answer_free(TaskCommand& command);
-    /// All results are visible: the command is the sequencer's again.
+    /// Answers that all results are visible: the command is the sequencer's again.
     void answer_complete(TaskCommand& command);
 
     /// Posts a planned stream of the command's task, at this iteration's addresses; stream_completed() follows.
@@ -80,7 +80,7 @@ class Unit : public sc_core::sc_module,
                    TaskPlan& plan) const;
     uint64_t l1_latency(bool read) const;
     const BoundRegion& region_of(const BoundTask& task, OperandRef operand) const;
-    /// All of the operand's region.
+    /// Returns all of the operand's region.
     StreamSide region_side(const BoundTask& task, OperandRef operand) const;
 
     const UnitPlace& place() const { return place_; }

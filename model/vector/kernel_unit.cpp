@@ -117,7 +117,8 @@ void KernelUnit::go_on() {
     if (!run.stalled) stall(now, Cause::stalled_backpressure);
 }
 
-/// Until when the unit may go ahead alone. Whoever looks at the kernel sees the rest of the device at the same time.
+/// Returns the time until which the unit may go ahead alone. Whoever looks at the kernel sees the rest of the
+/// device at the same time.
 Cycles KernelUnit::horizon() const {
     const Cycles now = now_cycle();
     if (sc_core::sc_pending_activity_at_current_time() || values::kernel::LaunchProbe::current() != nullptr)
@@ -246,7 +247,7 @@ void KernelUnit::work_from(Cycles now) {
     run_->command->report.steps.push_back({now, Cause::busy_useful});
 }
 
-/// Of the cycles since it began to work, those that all lanes had something to do in were useful.
+/// Ends the work: of the cycles since it began, those that all lanes had something to do in were useful.
 void KernelUnit::stop_work() {
     Run& run = *run_;
     if (!run.working) return;

@@ -1,4 +1,4 @@
-// What operations, accesses and copies of tiles cost.
+// Costs of operations, accesses and copies of tiles.
 #include <algorithm>
 
 #include "isa/kernel/tile_code.hpp"
@@ -40,7 +40,7 @@ ElemType element_of(kernel::Type type) {
 
 }  // namespace
 
-/// Of types that the array has no rate for, the lanes do it.
+/// Notes a product; of types that the array has no rate for, the lanes do it.
 void KernelCost::multiplied(const values::kernel::TileProduct& given) {
     if (given.macs() == 0) return;
     Product product{element_of(given.a), element_of(given.b), element_of(given.result)};
