@@ -63,7 +63,7 @@ Controller::Impl::Watch* Controller::Impl::watch_of(uint32_t statement, uint32_t
     return watch == no_slot ? nullptr : &threads_[t].watches[static_cast<size_t>(watch)];
 }
 
-/// More is known of a loop: looks again for the tokens that tasks need of it.
+/// Looks again for the tokens that tasks need of a loop of which more is known.
 void Controller::Impl::revisit(Watch& watch) {
     const List waiters = std::exchange(watch.waiters, {});
     for (uint32_t w = waiters.head; w != none;) {
@@ -101,7 +101,7 @@ uint32_t Controller::Impl::remembered(const TokenRef& need, uint32_t owner) cons
     if (carrier.ordinal < need.distance) return none;
     const TokenSlot& token = plan_.blocks[threads_[own].block].slots[need.slot];
     RecentTokens::Key key = RecentTokens::key(token.statement, threads_[own].loops);
-    key[carrier.loops.depth] -= need.distance;  // behind the statement, the loops from the outermost on
+    key[carrier.loops.depth] -= need.distance;  // after the statement, the loops from the outermost on
     return recent_.find(key);
 }
 

@@ -62,7 +62,7 @@ void CarriedOrder::add_edge(uint32_t from, uint32_t to, OrderClause clause) {
     nodes_[to].in.push_back({from, std::move(clause)});
 }
 
-/// All instances of two nodes in the same iteration of their common loops.
+/// Returns the clause for all instances of two nodes in the same iteration of their common loops.
 OrderClause CarriedOrder::same(uint32_t from, uint32_t to) const {
     const std::vector<uint32_t>&a = nodes_[from].loops, &b = nodes_[to].loops;
     size_t shared = 0;
@@ -263,7 +263,7 @@ const std::vector<CarriedOrder::Before>& CarriedOrder::before(uint32_t statement
     return before_[statement == passed ? count : statement == ended ? count + 1 : statement - loop_];
 }
 
-/// From loop_ on.
+/// Returns the loops around a statement, from loop_ on.
 const std::vector<uint32_t>& CarriedOrder::loops_of(uint32_t statement) const {
     const bool behind = statement == passed || statement == ended;
     return nodes_[behind ? passed_ : task_node_[statement - loop_]].loops;

@@ -78,7 +78,7 @@ class Controller::Impl::Explainer {
         return follow_needs(self, node.statement, node.owner);
     }
 
-    /// Where to go from a statement of thread `owner` that waits for tokens.
+    /// Finds where to go from a statement of thread `owner` that waits for tokens.
     Place follow_needs(const std::string& self, uint32_t statement, uint32_t owner) {
         for (const TokenRef& need : impl_.plan_.statements[statement].needs) {
             const TokenPlace place = impl_.locate(need, owner);

@@ -34,7 +34,7 @@ std::string sides_text(const HazardFinding& f, const std::string& bytes) {
     return {};
 }
 
-/// Of a buffer of the kernel that a task launches.
+/// Returns the level of a buffer of the kernel that a task launches.
 Level level_of(const BoundProgram& program, const BoundTask& task, uint32_t buffer) {
     const kernel::Code& code = *task.launch->code;
     if (code.buffers[buffer].is_workgroup()) return Level::l1;

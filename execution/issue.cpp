@@ -206,7 +206,8 @@ void Controller::Impl::wait_for(List& waiters, const Waiter& waiter) {
     waiters.tail = w;
 }
 
-/// One instance that `slot` of thread t counts is complete (or, with no serial, its loop has no iteration).
+/// Settles an instance that `slot` of thread t counts and that is complete (or, with no serial, its loop has
+/// no iteration).
 void Controller::Impl::settle(uint32_t t, uint32_t slot_index, uint32_t serial) {
     for (;;) {
         Slot& slot = threads_[t].slots[slot_index];

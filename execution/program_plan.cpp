@@ -182,7 +182,7 @@ class Planner {
 
     const BoundProgram& program_;
     ProgramPlan& plan_;
-    std::vector<std::vector<uint32_t>> slots_;  ///< by task statement, by depth
+    std::vector<std::vector<uint32_t>> slots_;  ///< slots of each task statement, by depth
 };
 
 }  // namespace
