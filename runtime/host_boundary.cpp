@@ -34,7 +34,7 @@ const HostOnly* only_of_host(const TensorSpec& spec) {
     return nullptr;
 }
 
-/// Of the host's array; float64 comes and goes as f32.
+/// Returns the element type of the host's array; float64 comes and goes as f32.
 ElemType host_elem(const TensorSpec& spec) {
     if (spec.host == proto::HOST_F64) return ElemType::f32;
     return spec.converts() ? static_cast<ElemType>(spec.host) : spec.elem;
@@ -51,7 +51,7 @@ Dims dims_of(const TensorSpec& spec) {
     return dims;
 }
 
-/// One opcode on the whole tensor, which is quantized on its integer side.
+/// Applies one opcode to the whole tensor, which is quantized on its integer side.
 std::string convert(const TensorSpec& spec, std::string_view opcode, ElemType from, ElemType to,
                     const std::string& source, values::Beyond* beyond = nullptr) {
     std::string result(source.size() / dense_item_bytes(from) * dense_item_bytes(to), '\0');

@@ -297,7 +297,7 @@ void HostTensors::fill_random(uint64_t seed) {
     }
 }
 
-/// Of a large input, the bytes that tasks reach, or the others.
+/// Places the bytes of a large input that tasks reach, or the others.
 void HostTensors::place_part(values::MemoryImage& memory, size_t i, bool reached) {
     constexpr uint64_t block_bytes = 1 << 20;
     const TensorSpec& spec = program_.inputs[i];

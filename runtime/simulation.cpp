@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint64_t progress_steps = 1'000'000;  ///< between two looks at the clock
 
-/// Everything that must hold before anything is allocated.
+/// Checks everything that must hold before anything is allocated.
 BoundProgram verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLimits& limits,
                              const SimulationOptions& options, Diagnostics& diagnostics) {
     VerifyOptions verify_options;
@@ -90,7 +90,8 @@ void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) 
     ops = std::move(all);
 }
 
-/// Without values there is no time for kernels whose control flow or addresses depend on them.
+/// Refuses kernels whose control flow or addresses depend on values that the run does not have: their time is
+/// unknown.
 void refuse_unknown_time(const BoundProgram& program) {
     for (const BoundTask& task : program.tasks) {
         if (!task.launches()) continue;
@@ -112,7 +113,7 @@ struct Simulation::Impl {
     std::shared_ptr<const Module> module;
     SimulationOptions options;
     std::optional<platforms::Platform> platform;
-    std::optional<traces::EnergyPrices> prices;  ///< of the platform, once it is asked for them
+    std::optional<traces::EnergyPrices> prices;  ///< prices of the platform, once it is asked for them
     std::shared_ptr<const DeviceLimits> limits;
     Diagnostics diagnostics;
     BoundProgram program;
@@ -215,7 +216,7 @@ struct Simulation::Impl {
         return *ops;
     }
 
-    /// Nothing where no engine of ours computes.
+    /// Returns nothing where no engine of ours computes.
     std::optional<OutOfRange> out_of_range() const {
         if (!driver || !backend || options.backend != nullptr) return {};
         return OutOfRange(program, driver->results(), host.out_of_range());

@@ -15,8 +15,8 @@ class App;
 
 namespace kpu::cli {
 
-/// What `run` is judged by: a file of budgets, a baseline, estimates, a power budget. A run that fails one leaves its files
-/// and exits with 3.
+/// Judges of a `run`: a file of budgets, a baseline, estimates, a power budget. A run that fails one leaves
+/// its files and exits with 3.
 class Budgets {
   public:
     void add_to(CLI::App& command);
@@ -46,7 +46,7 @@ class Budgets {
         check_estimates_text_;
     std::vector<std::string> peak_texts_;
     std::vector<traces::PeakBudget> peaks_;
-    traces::EnergyPrices prices_;  ///< with their corners; of the two budgets above
+    traces::EnergyPrices prices_;  ///< prices with their corners; for the two budgets above
     double power_w_ = 0, estimate_tolerance_ = 0;
     std::optional<double> tolerance_;  ///< as it was given
     traces::BudgetFile file_;

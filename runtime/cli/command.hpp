@@ -41,7 +41,7 @@ enum ExitCode : int {
 /// Partial results are wanted now: see ending.hpp.
 extern std::atomic<bool> interrupted;
 
-/// Each adds its verbs to the application; a verb's callback stores the exit code.
+/// Add verbs to the application; a verb's callback stores the exit code.
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& command_line);
 void add_program_tools(CLI::App& app, int& exit_code);  ///< check, asm, disasm
 void add_compile(CLI::App& app);
@@ -70,7 +70,7 @@ struct DeviceOptions {
 };
 inline constexpr const char* retarget_help =
     "takes a program compiled for another device, if all of it is legal on this one";
-/// What the program argument of a verb may be.
+/// Describes what the program argument of a verb may be.
 std::string program_help();
 /// Options that rows declare; what is given goes to `given`, which must outlive the parsing.
 void add_row_options(CLI::App& command, const std::vector<OptionRow>& rows, GivenOptions& given);
@@ -110,7 +110,7 @@ struct TracePaths {
         std::string path;
     };
     std::vector<File> files;
-    GivenOptions options;  ///< of all formats
+    GivenOptions options;  ///< options of all formats
     traces::ViewText view;
     bool viewer_files = false;  ///< beside each waveform
     bool empty() const { return files.empty(); }
@@ -120,7 +120,8 @@ struct TracePaths {
     void add_to(CLI::App& command);
     /// Whether every format can show that, before there is a run to show. Throws UserError.
     void check() const;
-    /// Also says how large a big one will be, and refuses one that its disk has no room for.
+    /// Writes the files. Also says how large a big one will be, and refuses one that its disk has no room
+    /// for.
     void write(traces::Recording& recording) const;
 
   private:
@@ -138,7 +139,7 @@ inline constexpr const char* verifier_rule = "verifier";
 /// JSON object with a list of the findings; SARIF 2.1.0 log.
 std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
 std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
-/// To standard error, with source lines when that is a terminal.
+/// Prints to standard error, with source lines when that is a terminal.
 void print_findings(const Diagnostics& diagnostics);
 
 /// A finite number above 0, for CLI11's check(): its own takes nan.
@@ -149,7 +150,7 @@ std::string not_positive(const std::string& text);
 void print_out(const std::string& text);
 void print_data(const std::string& bytes);
 void print_err(const std::string& text);
-/// To standard error, with our own control characters: no names in it.
+/// Prints to standard error, with our own control characters: no names in it.
 void print_progress(const std::string& text);
 
 }  // namespace kpu::cli

@@ -30,7 +30,7 @@ traces::DiffOptions options_of(const DiffArguments& arguments) {
     return options;
 }
 
-/// Before anything is read.
+/// Checks the arguments before anything is read.
 void check(const DiffArguments& arguments) {
     if (!arguments.more.empty() && (arguments.html.empty() || arguments.json))
         throw UserError(fmt::format(

@@ -11,7 +11,7 @@ namespace kpu::cli {
 namespace {
 
 constexpr size_t window = 100;  ///< characters of a source line that are shown
-constexpr size_t lead = 60;     ///< of them before the caret, where the line is longer
+constexpr size_t lead = 60;     ///< characters before the caret, where the line is longer
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 

@@ -19,7 +19,7 @@ namespace {
 
 using Arrays = std::map<std::string, NpyArray>;
 
-/// What a step took.
+/// Costs of a step.
 struct Took {
     std::string what;
     uint64_t cycles = 0, dram_bytes = 0;
@@ -141,7 +141,7 @@ class Generation {
     }
 
   private:
-    /// Of the first step; all have room.
+    /// Returns the position of the first step; all have room.
     int64_t first_position() const {
         const proto::Param* range = position_of(steps_);
         if (range == nullptr)
@@ -204,7 +204,7 @@ class Generation {
                         program.path, missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
     }
 
-    /// For the next step: caches, tokens, and what stays the same.
+    /// Keeps outputs for the next step: caches, tokens, and what stays the same.
     void keep_outputs(const runtime::Simulation& simulation) {
         for (const auto& [output, input] : states_of(simulation)) kept_[input] = simulation.output(output);
         for (const auto& [input, output] : next_) {
@@ -221,7 +221,7 @@ class Generation {
     Program steps_;
     std::vector<std::pair<std::string, std::string>> next_;
     Arrays kept_;                            ///< inputs of the next step
-    std::map<std::string, int64_t> chosen_;  ///< those that are one number
+    std::map<std::string, int64_t> chosen_;  ///< parameters that are one number
     std::vector<int64_t> tokens_;
     std::vector<Took> took_;
 };

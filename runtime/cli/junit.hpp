@@ -7,12 +7,12 @@
 
 namespace kpu::cli {
 
-/// One line of a report for CI systems.
+/// A line of a report for CI systems.
 struct TestCase {
     enum class Outcome : uint8_t { passed, failed, skipped };
     std::string name;
     Outcome outcome = Outcome::passed;
-    std::string message = {};  ///< of a failure, or why it was skipped: a line
+    std::string message = {};  ///< reason of a failure, or why it was skipped: a line
     std::string text = {};     ///< all of it
 };
 

@@ -141,7 +141,7 @@ Json opcode_rows() {
     return rows;
 }
 
-/// What values a parameter takes: 1..4096, powers of two 1..4096, os|ws|is.
+/// Describes the values that a parameter takes: 1..4096, powers of two 1..4096, os|ws|is.
 std::string values_of(const platforms::ParameterInfo& row) {
     if (row.type != "integer" && row.type != "real") return row.type;
     return fmt::format("{}{} {}..{}", row.power_of_two ? "power of two, " : "", row.type, row.min, row.max);
@@ -180,7 +180,7 @@ Json front_end_rows() {
     return rows;
 }
 
-/// How an operation of kernels is written.
+/// Returns the written form of an operation of kernels.
 std::string form_of(const kernel::Operation& row) {
     using kernel::Syntax;
     switch (row.syntax) {
@@ -216,7 +216,7 @@ std::string form_of(const kernel::StatementKind& row) {
     return row.parts.empty() ? "statement" : fmt::format("statement {}(...)", row.name);
 }
 
-/// Of kernels: statements, then operations.
+/// Lists what kernels are made of: statements, then operations.
 Json kernel_rows() {
     Json rows = Json::array();
     for (const kernel::StatementKind& row : kernel::statement_kinds())

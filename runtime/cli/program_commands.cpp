@@ -35,12 +35,12 @@ struct CheckOptions {
     bool json = false, sarif = false, fix = false, memory = false;
 };
 
-/// What a check found.
+/// Results of a check.
 struct Checked {
     Diagnostics diagnostics;
     analysis::FindingOrigins origins;
     std::string memory;    ///< lines on the use of each level
-    std::string coverage;  ///< of a network, a line for each node
+    std::string coverage;  ///< coverage of a network, a line for each node
 
     void add(Severity severity, analysis::FindingKind kind, SourcePos pos, std::string message) {
         origins[diagnostics.all().size()].kind = name_of(kind);
@@ -75,7 +75,7 @@ std::string memory_text(const analysis::ScheduleReport& report, const BoundProgr
     return text;
 }
 
-/// What is not checked for want of a device.
+/// Notes what is not checked for want of a device.
 void note_no_device(const CheckOptions& options, const Module& module, Checked& checked) {
     const auto& directive = module.program.device();
     if (!directive.path().empty() || !directive.name().empty() || !directive.body().empty()) {
@@ -94,7 +94,7 @@ void note_no_device(const CheckOptions& options, const Module& module, Checked& 
                     target.empty() ? ", or name a device in the program" : ""));
 }
 
-/// What the schedule checker left out of a program that is too long for it: no gate passes that.
+/// Notes what the schedule checker left out of a program that is too long for it: no gate passes that.
 void note_not_followed(const analysis::ScheduleReport& report, const BoundProgram& program,
                        const DeviceLimits& limits, Checked& checked) {
     if (program.tasks.empty()) return;
@@ -175,7 +175,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
     if (options.memory) checked.memory = memory_text(report, program, limits);
 }
 
-/// Everything that can be wrong with a program, gathered instead of thrown.
+/// Gathers everything that can be wrong with a program, instead of throwing it.
 Checked check_program(const CheckOptions& options) {
     Checked checked;
     Diagnostics& diagnostics = checked.diagnostics;

@@ -89,7 +89,8 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
     return result;
 }
 
-/// What cannot be written is known before the run, not after it. The output folder is still to be made.
+/// Refuses outputs that cannot be written before the run, not after it. The output folder is still to be
+/// made.
 void check_output_paths(const RunOptions& options, const runtime::Simulation& simulation) {
     namespace fs = std::filesystem;
     if (!options.out.empty()) {
@@ -134,7 +135,7 @@ int stopped(const LongRun& run, const runtime::Simulation& simulation) {
     return exit_failed;
 }
 
-/// What went wrong, for people; the exit code says it to programs.
+/// Says what went wrong, for people; the exit code says it to programs.
 int conclude(const RunOptions& options, runtime::RunStatus status, const runtime::Simulation& simulation) {
     switch (status) {
         case runtime::RunStatus::deadlock:
@@ -159,7 +160,7 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
     return exit_ok;
 }
 
-/// What the race detection of a run left out; empty when nothing.
+/// Says what the race detection of a run left out; empty when nothing.
 std::string races_not_followed(const runtime::Simulation& simulation) {
     const std::string& why = simulation.hazards().limited();
     if (why.empty()) return {};
@@ -170,7 +171,7 @@ std::string races_not_followed(const runtime::Simulation& simulation) {
         why);
 }
 
-/// One line in any case; what there is to each cause unless `quiet`.
+/// Prints one line in any case, and what there is to each cause unless `quiet`.
 void print_hazards(const runtime::Simulation& simulation, bool allowed, bool quiet) {
     constexpr size_t most = 20;
     const execution::HazardLog& log = simulation.hazards();
@@ -210,7 +211,7 @@ void write_hazards(const std::string& path, const runtime::Simulation& simulatio
     write_file(path, sarif ? sarif_text(diagnostics, origins) : json_text(diagnostics, origins));
 }
 
-/// To standard output, unless that has data of the run.
+/// Prints the report to standard output, unless that has data of the run.
 void print_report(const RunOptions& options, runtime::Simulation& simulation,
                   const std::vector<traces::OpRow>& ops) {
     std::vector<std::string> paths = options.traces.paths();

@@ -87,7 +87,7 @@ void add_fields(const analysis::FindingSide& side, Json& to) {
     for (const auto& [variable, value] : side.iteration) to["iteration"][variable] = value;
 }
 
-/// What the message says of the first instance found, field by field.
+/// Adds what the message says of the first instance found, field by field.
 void add_fields(const Diagnostic& item, const analysis::FindingOrigin& origin, Json& to) {
     add_fields(side_of(item, origin), to);
     if (!origin.buffer.empty()) to["buffer"] = origin.buffer;

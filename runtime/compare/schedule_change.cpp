@@ -22,7 +22,7 @@ using Names = std::set<std::string>;
 
 std::string joined(const Names& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
-/// Those of `x` that `y` lacks.
+/// Returns the names in `x` that `y` lacks.
 Names without(const Names& x, const Names& y) {
     Names left;
     std::set_difference(x.begin(), x.end(), y.begin(), y.end(), std::inserter(left, left.end()));
@@ -35,9 +35,9 @@ class Schedule {
     struct Task {
         uint32_t statement = 0;
         const BoundTask* bound = nullptr;
-        std::string name;                        ///< of its token; empty: it has none
+        std::string name;                        ///< name of its token; empty: it has none
         std::vector<uint32_t> waits = {};        ///< statements of the tokens that are waited for before it
-        std::vector<uint32_t> waits_after = {};  ///< of the last task, those after it
+        std::vector<uint32_t> waits_after = {};  ///< waits after the last task
     };
 
     explicit Schedule(const ScheduleSide& side)
@@ -74,7 +74,7 @@ class Schedule {
         }
         return operations;
     }
-    /// Of a statement, in the text; 0: unknown.
+    /// Returns the line of a statement in the text; 0: unknown.
     uint32_t line(uint32_t statement) const {
         return statement < lines_.size() ? lines_[statement].number : 0;
     }
@@ -141,7 +141,7 @@ class Schedule {
         return !line.empty() && line[0] != '#' && line != "endloop" && !starts_with(line, "buffer ") &&
                !starts_with(line, "const ");
     }
-    /// To the end of a part further on in the same text.
+    /// Extends `text` to the end of a part further on in the same text.
     static void extend(std::string_view& text, std::string_view part) {
         text = {text.data(), static_cast<size_t>(part.data() + part.size() - text.data())};
     }
@@ -155,13 +155,13 @@ class Schedule {
 
     static constexpr size_t indent_step = 4;
     const BoundProgram& program_;
-    std::vector<std::optional<size_t>> task_of_;     ///< by statement
+    std::vector<std::optional<size_t>> task_of_;     ///< indexed by statement
     std::unordered_map<uint32_t, uint32_t> let_of_;  ///< statement that declares a region
-    std::vector<Line> lines_;                        ///< by statement; empty: unknown
+    std::vector<Line> lines_;                        ///< indexed by statement; empty: unknown
     std::vector<Task> tasks_;
 };
 
-/// Two schedules, and which of their tasks are the same.
+/// Comparison of two schedules, and which of their tasks are the same.
 class Comparison {
   public:
     Comparison(const ScheduleSide& a, const ScheduleSide& b) : a_(a), b_(b) {
@@ -324,7 +324,7 @@ class Comparison {
         }
     }
 
-    /// Where the statements name other regions, these differ in themselves.
+    /// Compares the regions themselves where the statements name other ones.
     void compare_regions(size_t i, size_t j) {
         const std::vector<std::string> x = a_.regions(i), y = b_.regions(j);
         if (x.size() != y.size()) return;
@@ -369,9 +369,9 @@ class Comparison {
 
     const Schedule a_, b_;
     std::vector<std::optional<size_t>> in_b_, in_a_;  ///< partner of each task
-    std::vector<bool> moved_;                         ///< by task of A
+    std::vector<bool> moved_;                         ///< indexed by task of A
     std::vector<ScheduleChange> changes_;
-    std::map<std::string, size_t> change_of_;  ///< by operation
+    std::map<std::string, size_t> change_of_;  ///< indexed by operation
     size_t reported_ = 0;
 };
 

@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, std::string>> places_of(std::string_view prog
     return places;
 }
 
-/// Of a side whose run has an event file that is not read yet; says why there are none.
+/// Reads the events of a side whose run has an event file that is not read yet; says why there are none.
 void read_events_of(traces::DiffSide& side) {
     auto recording = std::make_shared<traces::Recording>(traces::read_event_file(side.run.events));
     // `run --force` without --events leaves those of the run before in the folder

@@ -28,7 +28,7 @@ std::vector<DeclaredTensor> tensors_of(std::string_view program);
 
 /// Reads the event files of two runs where both have events; says why there are none. Throws UserError on a damaged file.
 void load_events(traces::DiffSide& a, traces::DiffSide& b);
-/// That of one run, if it has one.
+/// Loads the events of one run, if it has any.
 void load_events(traces::DiffSide& side);
 
 }  // namespace kpu::compare

@@ -1,4 +1,4 @@
-// What a debugger shows of a program that stands still.
+// Answers of a debugger about a program that stands still.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -35,7 +35,7 @@ const Debugger::Worker& Debugger::worker() const {
     return *worker_;
 }
 
-/// That it executes next, or failed at.
+/// Returns the statement that it executes next, or failed at.
 uint32_t Debugger::statement_of(const Worker& worker) const {
     return over_ ? last_.at(&worker) : worker.statement();
 }
@@ -47,7 +47,7 @@ uint32_t Debugger::lane() const {
     return std::min(lane_.value_or(first), worker_->code().invocations() - 1);
 }
 
-/// Of the blocks that the statement stands in, declared before it.
+/// Returns the variables of the blocks that the statement stands in, declared before it.
 std::vector<uint32_t> Debugger::visible_variables() const {
     const kernel::Code& code = worker().code();
     const uint32_t statement = statement_of(*worker_);
@@ -72,7 +72,7 @@ std::optional<uint32_t> Debugger::find_variable(const std::string& name) const {
     return std::nullopt;
 }
 
-/// Of the kernel that stands still. Throws UserError where it has none of that name.
+/// Returns the buffer of the kernel that stands still. Throws UserError where it has none of that name.
 uint32_t Debugger::find_buffer(const std::string& name) const {
     if (worker_ == nullptr)
         throw UserError(

@@ -29,7 +29,7 @@ constexpr const char* help_text =
     "where; units; tasks                  where it stands; what units do; what waits for what\n"
     "quit";
 
-/// What stops a run that nobody wants any more.
+/// Message that stops a run which nobody wants any more.
 constexpr const char* quit_text = "the debugger ended the run";
 
 }  // namespace
@@ -133,7 +133,7 @@ std::string Debugger::go(const Words& words) {
     return "";
 }
 
-/// What there is to say at the end; the program cannot go on.
+/// Returns what there is to say at the end; the program cannot go on.
 std::string Debugger::over(const std::string& how) {
     over_ = true;
     std::string text = fmt::format("{} at cycle {}", how, simulation_.now());
@@ -171,7 +171,7 @@ std::string Debugger::advance() {
     }
 }
 
-/// To the next place where there may be something to say.
+/// Advances to the next place where there may be something to say.
 RunStatus Debugger::advance_once() {
     const uint64_t cycle = next_cycle();
     const Cycles most = timed() && cycle != UINT64_MAX ? cycle - simulation_.now() : UINT64_MAX;
@@ -203,7 +203,7 @@ void Debugger::before_statement(const Worker& worker) {
     simulation_.pause();  // what ends the step may be another cycle now
 }
 
-/// Why the program stops before the worker's next statement. Empty: it goes on.
+/// Says why the program stops before the worker's next statement. Empty: it goes on.
 std::string Debugger::statement_reason(const Worker& worker) {
     const bool shown = shown_ == &worker;
     if (shown) shown_ = nullptr;

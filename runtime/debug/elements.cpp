@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t shown_columns = 6, shown_rows = 4;  ///< before the last one
 constexpr int64_t most_elements = 1024;               ///< that one verb shows
 
-/// From `begin` to before `end` of a dimension; those between the first `head` and the last one are left out.
+/// A range of a dimension from `begin` to before `end`; indices between the first `head` and the last one are
+/// left out.
 struct Span {
     int64_t begin = 0, end = 0, head = INT64_MAX;
     bool single = false;  ///< given as a number

@@ -1,5 +1,5 @@
 #pragma once
-// What lines and regions of kernels are, for breakpoints.
+// Lines and regions of kernels, for breakpoints.
 #include <string>
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace kpu::runtime::debug {
 
 using Kernels = std::vector<const kernel::Code*>;
-using Statements = std::vector<bool>;  ///< of a kernel, by number
+using Statements = std::vector<bool>;  ///< statements of a kernel, by number
 
 /// "softmax.py:12", "12": a line, of the file if one is named.
 struct Line {

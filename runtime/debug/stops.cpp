@@ -1,4 +1,4 @@
-// What stops a program that is debugged: breakpoints, watches, and which invocations count.
+// Stops of a program that is debugged: breakpoints, watches, and which invocations count.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -49,7 +49,7 @@ std::string Debugger::add_breakpoint(const Words& words) {
     return b.text();
 }
 
-/// That the program launches.
+/// Returns the kernels that the program launches.
 debug::Kernels Debugger::kernels() const {
     debug::Kernels kernels;
     for (const BoundTask& task : simulation_.program().tasks) {
@@ -105,7 +105,7 @@ std::string Debugger::add_watch(const Words& words) {
     return w.text();
 }
 
-/// Where the worker's launch has the buffer; null: it is a memory.
+/// Returns where the worker's launch has the buffer; null: it is a memory.
 const uint8_t* Debugger::first_byte(const Watch& w, const Worker* worker) {
     return w.code == nullptr ? nullptr : worker->bytes(w.buffer).data;
 }

@@ -9,7 +9,7 @@
 
 namespace kpu::runtime::debug {
 
-/// Without what follows a `#`.
+/// Splits a line into words, without what follows a `#`.
 std::vector<std::string> words_of(const std::string& line);
 /// Throws UserError where the verb ends before.
 const std::string& word_at(const std::vector<std::string>& words, size_t place);
@@ -17,7 +17,7 @@ const std::string& word_at(const std::vector<std::string>& words, size_t place);
 bool read_number(std::string_view text, uint64_t& value);
 uint64_t number_of(const std::string& text);  ///< throws UserError
 uint64_t number_at(const std::vector<std::string>& words, size_t place);
-/// What follows the first `skipped` words, without quotes around it.
+/// Returns what follows the first `skipped` words, without quotes around it.
 std::string rest_of(const std::vector<std::string>& words, size_t skipped);
 
 /// A memory of the device.

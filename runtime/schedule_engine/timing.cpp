@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t most_runs = 8;  ///< different schedules that are remembered
 
-/// When units began and ended tasks: they do it in order of time.
+/// Times at which units began and ended tasks: they do it in order of time.
 class TaskEdges final : public traces::EventSink {
   public:
     void record(const traces::Event& event) override {

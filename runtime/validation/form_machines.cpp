@@ -10,7 +10,7 @@
 namespace kpu::validation {
 namespace {
 
-/// What stands for a number format and its passes here: the platform has a rate for each.
+/// Stand-in for a number format and its passes: the platform has a rate for each.
 struct Format {
     std::string_view name, fidelity;
     ElemType elem;

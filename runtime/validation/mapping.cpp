@@ -23,7 +23,7 @@ constexpr std::string_view dim_names = "CKPQRS";
 constexpr int64_t slice_bytes = 64;  ///< channels of one load: the largest request
 constexpr int64_t most_passes = 5000;
 
-/// One of "K16", "C16X", "N1"; no dimension for N, the batch, which is 1.
+/// A factor: one of "K16", "C16X", "N1"; no dimension for N, the batch, which is 1.
 struct Factor {
     std::optional<Dim> dim;
     int64_t count = 1;

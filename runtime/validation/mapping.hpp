@@ -23,9 +23,9 @@ struct Mapped {
         Dim dim;
         int64_t count;
     };
-    std::vector<Loop> outer;  ///< of L3, from the outermost on: each pass loads the tile of operands
-    Extents tile{};           ///< of one pass
-    Extents inmost{};         ///< of L0: what one weight is used for
+    std::vector<Loop> outer;  ///< loops of L3, from the outermost on: each pass loads the tile of operands
+    Extents tile{};           ///< extents of one pass
+    Extents inmost{};         ///< extents of L0: what one weight is used for
     int64_t spatial_c = 1, spatial_k = 1;
     int64_t at(Dim dim) const { return extents[static_cast<size_t>(dim)]; }
     int64_t tile_at(Dim dim) const { return tile[static_cast<size_t>(dim)]; }

@@ -13,7 +13,7 @@ namespace kpu::validation {
 struct Workload {
     LayerClass layer_class = LayerClass::gemm;
     std::vector<Kernel> kernels;
-    std::string unknown;  ///< what the name leaves open, and what was taken
+    std::string unknown;  ///< part that the name leaves open, and what was taken
 };
 /// A layer of a network that a chip ran: one group of it for one picture, and how often that comes.
 struct ChipLayer {

@@ -25,7 +25,7 @@ double quantile(const std::vector<double>& sorted, double q) {
     return sorted[below] + (at - double(below)) * (sorted[above] - sorted[below]);
 }
 
-/// Of each value, its place among all; of equal ones the mean of theirs.
+/// Returns each value's place among all; of equal ones the mean of theirs.
 std::vector<double> ranks_of(const std::vector<double>& values) {
     std::vector<size_t> order(values.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -170,7 +170,7 @@ class Changes {
         return slots;
     }
 
-    /// In `changed_`: other slots, buffers that hold them, and tokens of as many iterations before.
+    /// Changes, in `changed_`, the slots, buffers that hold them, and tokens of as many iterations before.
     void change_slots(const LoopPlace& place, int64_t before, int64_t after) {
         KPUProgram& program = changed_->program;
         std::set<uint32_t> buffers;

@@ -1,4 +1,4 @@
-// What changes would save, in words.
+// Texts of what changes would save.
 #include <fmt/format.h>
 
 #include "runtime/what_if/simulate.hpp"
