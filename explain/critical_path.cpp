@@ -61,7 +61,7 @@ PathSegment CriticalPath::execution(uint32_t task, Cycles to) const {
     return segment;
 }
 
-/// What ended last; of a run that was cut off, a task that still ran. Nothing: no task began.
+/// Returns what ended last; of a run that was cut off, a task that still ran. Nothing: no task began.
 PathSegment CriticalPath::last_segment() const {
     const std::vector<TaskRun>& tasks = graph_.tasks();
     PathSegment last;
@@ -73,7 +73,7 @@ PathSegment CriticalPath::last_segment() const {
     return last;
 }
 
-/// From the end of the run to its begin, each time to what could not have been earlier. Ends, since a
+/// Walks from the end of the run to its begin, each time to what could not have been earlier. Ends, since a
 /// segment's predecessor ends where it begins, and is an older task or begins earlier.
 void CriticalPath::walk() {
     PathSegment segment = last_segment();
@@ -182,9 +182,10 @@ bool CriticalPath::released(uint32_t serial, PathSegment& segment, PathSegment& 
     return true;
 }
 
-/// Of a task: the smallest slack of those that follow it, each with what lies between its end and their
-/// begin. Nothing says which tasks a loop's window or a wait would have waited for beside the one that ended
-/// last; so a task that nothing is known to wait for may last until the next of these lets something issue.
+/// Finds the slack of each task: the smallest slack of those that follow it, each with what lies between its
+/// end and their begin. Nothing says which tasks a loop's window or a wait would have waited for beside the
+/// one that ended last; so a task that nothing is known to wait for may last until the next of these lets
+/// something issue.
 void CriticalPath::find_slack() {
     const std::vector<TaskRun>& tasks = graph_.tasks();
     const Cycles total = graph_.total();

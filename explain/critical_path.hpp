@@ -6,7 +6,7 @@
 
 namespace kpu::explain {
 
-/// Why a segment of the critical path could not begin earlier.
+/// Reason why a segment of the critical path could not begin earlier.
 enum class Because : uint8_t {
     start,       ///< the run begins
     dependency,  ///< it needs what `because_task` leaves
@@ -34,7 +34,7 @@ struct PathSegment {
     uint16_t unit = traces::no_unit;
     Because because = Because::start;
     uint32_t because_task = traces::no_task;
-    CauseCycles causes;  ///< what the unit did in the meantime; sums to to - from
+    CauseCycles causes;  ///< causes of what the unit did in the meantime; sums to to - from
 };
 
 /// Another task that used a resource which a stream waited for.

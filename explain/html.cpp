@@ -24,8 +24,8 @@ using traces::Cause;
 
 namespace {
 
-/// More bars than this in one row cannot be told apart on a screen: they become as many stretches of equal
-/// length, each with what takes most of it.
+/// Most bars of a row: more cannot be told apart on a screen and become as many stretches of equal length,
+/// each with what takes most of it.
 constexpr size_t most_bars = 1500;
 
 /// Strings by number, each once.
@@ -91,7 +91,7 @@ class Page {
     }
 
   private:
-    /// What the folder of the run says; null or absent: it does not.
+    /// Adds what the folder of the run says; null or absent: it does not.
     void add_numbers(json& out) const {
         const auto number = [](const auto& value) { return value ? json(*value) : json(); };
         out["energy_uj"] = number(numbers_.energy_uj);

@@ -10,7 +10,7 @@ namespace kpu::explain {
 /// Core cycle that never comes: of what did not happen before the run ended.
 constexpr Cycles never = ~Cycles{0};
 
-/// One task instance of a run, times in core cycles.
+/// A task instance of a run, times in core cycles.
 struct TaskRun {
     uint32_t statement = traces::no_task;
     uint32_t op = traces::background_op;
@@ -92,7 +92,7 @@ class RunGraph {
 
 /// Cycles by cause, without the zeros, in order of the causes.
 using CauseCycles = std::vector<std::pair<traces::Cause, Cycles>>;
-/// What a unit did in [from, to).
+/// Sums what a unit did in [from, to).
 CauseCycles causes_between(const std::vector<UnitState>& states, Cycles from, Cycles to);
 
 }  // namespace kpu::explain

@@ -91,7 +91,7 @@ class TaskText : private TextLines {
     const TaskRun& task_;
 };
 
-/// Where the loops of a task's name begin; a layer may have brackets in its own.
+/// Finds where the loops of a task's name begin; a layer may have brackets in its own.
 size_t loops_of(std::string_view name) {
     return ends_with(name, "]") ? name.rfind('[') : std::string_view::npos;
 }

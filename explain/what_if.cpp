@@ -20,7 +20,7 @@ std::string_view fields_of(Part part) {
 
 namespace {
 
-/// One task's share of the work of a unit, and what must pass before and after it.
+/// A task's share of the work of a unit, and what must pass before and after it.
 struct Job {
     Cycles head = 0, tail = 0;
     double work = 0;
@@ -81,7 +81,8 @@ class Bounds {
             });
     }
 
-    /// Of tasks that any engine may take, the least of all tasks of the statement: they may be elsewhere.
+    /// Returns the least time of a task; if any engine may take it, the least of all tasks of the statement:
+    /// they may be elsewhere.
     Cycles least_of(const TaskRun& task) {
         if (!least_.floats(task)) return least_.of(task);
         const auto [known, added] = least_of_statement_.try_emplace(task.statement, never);
