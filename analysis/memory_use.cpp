@@ -243,13 +243,13 @@ class MemoryWalk {
 
     const BoundProgram& program_;
     const FollowBounds bounds_;
-    std::vector<Pieces> pieces_;  ///< by buffer; by first byte
-    std::vector<bool> kept_;      ///< by buffer: read by the host at the end
+    std::vector<Pieces> pieces_;  ///< indexed by buffer, then first byte
+    std::vector<bool> kept_;      ///< indexed by buffer: read by the host at the end
     std::set<uint32_t> uncertain_;
     std::vector<Instance> instances_;
     std::set<std::pair<uint32_t, uint32_t>> reported_;  ///< statement, region
     std::map<std::pair<Level, uint16_t>, std::map<uint64_t, int64_t>>
-        changes_;  ///< of live bytes, by instance
+        changes_;  ///< changes of live bytes, by instance
     uint64_t iterations_ = 0, runs_ = 0;
     bool stopped_ = false;
     MemoryReport report_;

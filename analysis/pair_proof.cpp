@@ -159,7 +159,7 @@ class PairSet {
         require(checked(isl_aff_add_constant_val(apart.release(), value(static_cast<int64_t>(a_run_) - 1))));
     }
 
-    /// Both directions of a pair of iterations that differ; of two equal accesses one says it all.
+    /// Returns both directions of a pair of iterations that differ; of two equal accesses one says it all.
     Isl<isl_set> distances(Isl<isl_set> set) const {
         const BoundLoop& loop = program_.loops[variables_[pair_.shared].loop];
         const auto window =
@@ -283,7 +283,7 @@ class PairSet {
     const BoundProgram& program_;
     const PairCase& pair_;
     const std::vector<PairVariable> variables_;
-    std::vector<std::optional<Interval>> ranges_;  ///< of the variables bounded so far
+    std::vector<std::optional<Interval>> ranges_;  ///< ranges of the variables bounded so far
     uint64_t a_run_ = 0, b_run_ = 0;
     std::vector<Axis> axes_;  ///< steps between runs, a's forward and b's backward; equal strides joined
     Isl<isl_local_space> space_;

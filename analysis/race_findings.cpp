@@ -10,7 +10,8 @@
 namespace kpu::analysis {
 namespace {
 
-constexpr uint64_t runs_in_all = 1 << 14;  ///< of a strided region, to name the common bytes exactly
+/// Most runs of a strided region, to name the common bytes exactly.
+constexpr uint64_t runs_in_all = 1 << 14;
 
 /// First common range of bytes of two footprints that overlap, both ends inclusive; what holds it when there
 /// are too many runs to look at.

@@ -64,8 +64,8 @@ class RaceSearch {
         return placed.low < placed.end ? std::optional(placed) : std::nullopt;
     }
 
-    /// Each access with those before it in the text. Tasks outside of loops are compared with what says most of those
-    /// before; only what races is compared with all of them, to name them.
+    /// Compares each access with those before it in the text. Tasks outside of loops are compared with what
+    /// says most of those before; only what races is compared with all of them, to name them.
     void sweep(const std::vector<Access>& accesses) {
         std::array<std::vector<Placed>, 2> lists;  // of tasks in loops, of others
         std::vector<bool> is_flat;                 // in the order of the text
