@@ -51,7 +51,7 @@ std::string worst_operations(const std::vector<OpRow>& ops, const RunResults& ba
     return text;
 }
 
-/// One line per estimate that is off by more than the tolerance, the worst first.
+/// Writes one line per estimate that is off by more than the tolerance, the worst first.
 class EstimateCheck {
   public:
     explicit EstimateCheck(double tolerance) : tolerance_(tolerance) {}

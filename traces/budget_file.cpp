@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a budget can be of. Another one is a row, and a property in docs/budgets.schema.json.
+/// Metric that a budget can limit. Another one is a row, and a property in docs/budgets.schema.json.
 struct Metric {
     std::string_view key, unit;
     bool whole;   ///< counted, not measured
@@ -89,7 +89,8 @@ class BudgetReader {
         }
     }
 
-    /// Of two values with one key a parser keeps the last, and the first would count for nothing.
+    /// Refuses repeated keys: of two values with one key a parser keeps the last, and the first would count
+    /// for nothing.
     void refuse_repeated(const JsonValue& value, const std::string& path, int levels) const {
         if (!value.is_object() || levels == 0) return;
         std::unordered_set<std::string_view> seen;

@@ -16,7 +16,7 @@ struct Budget {
     double most = 0;
 };
 
-/// What a file of budgets says (docs/comparing_runs.md, docs/budgets.schema.json).
+/// Contents of a file of budgets (docs/comparing_runs.md, docs/budgets.schema.json).
 struct BudgetFile {
     std::string path;
     std::optional<double> tolerance;  ///< as a share

@@ -22,8 +22,8 @@ double uj_of(Yoctojoules energy);
 /// pJ, every digit, without zeros at the end: "12.5", "0".
 std::string pj_text(Yoctojoules energy);
 
-/// Of `energy` that is spent evenly over `length` the share of its first `part`, rounded down: shares between the same
-/// times are the same whatever stands between them.
+/// Returns the share of the first `part` of `length` in an energy that is spent evenly, rounded down: shares
+/// between the same times are the same whatever stands between them.
 inline Yoctojoules share_of(Yoctojoules energy, Picoseconds part, Picoseconds length) {
     if (part == 0) return 0;
     if (part >= length) return energy;

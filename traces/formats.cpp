@@ -39,7 +39,7 @@ std::pair<Cycles, Cycles> parse_window(const std::string& window) {
     return result;
 }
 
-/// Each of them has to match one of the names.
+/// Checks that each pattern matches one of the names.
 void check_patterns(const char* option, const char* what, const std::vector<std::string>& patterns,
                     const std::vector<std::string>& names) {
     for (const std::string& pattern : patterns) {

@@ -38,7 +38,7 @@ class TaskTable {
     std::string iteration(uint32_t task) const;
     /// "name" or "name[i=3 j=0]".
     std::string label(uint32_t task) const;
-    /// What a cause record blames: a unit's name, a task's label, or "".
+    /// Returns what a cause record blames: a unit's name, a task's label, or "".
     std::string blamed(int64_t blame) const;
 
   private:
@@ -48,7 +48,7 @@ class TaskTable {
         int64_t innermost = 0;
     };
     const RunInfo& info_;
-    std::vector<Task> tasks_;  ///< by serial
+    std::vector<Task> tasks_;  ///< indexed by serial
     std::vector<int64_t> outer_;
 };
 

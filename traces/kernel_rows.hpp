@@ -11,13 +11,13 @@ namespace kpu::traces {
 
 constexpr const char* kernels_file_name = "kernels.csv";
 
-/// What a statement of a kernel cost on all units that executed it: a row of kernels.csv.
+/// Cost of a statement of a kernel on all units that executed it: a row of kernels.csv.
 struct KernelRow {
     std::string task, kernel;
     std::string region;  ///< names of the regions around it, outermost first, joined by /
-    uint32_t line = 0;   ///< of the kernel's text; 0: not known
+    uint32_t line = 0;   ///< line of the kernel's text; 0: not known
     std::string statement;
-    uint64_t executions = 0;  ///< by all lanes that stand there together
+    uint64_t executions = 0;  ///< executions by all lanes that stand there together
     uint64_t lanes = 0;       ///< that executed it, summed
     uint64_t busy_cycles = 0, stalled_cycles = 0;
 };

@@ -35,7 +35,7 @@ double scaled(const std::string& text, const std::map<std::string, double>& unit
 /// Bins that follow each other and are all above the budget.
 struct Stretch {
     size_t first = 0, last = 0;  ///< both belong to it
-    double watts = 0;            ///< of the highest
+    double watts = 0;            ///< power of the highest
 };
 
 std::vector<Stretch> stretches_above(const PowerTrace& trace, double watts) {
@@ -67,7 +67,7 @@ double peak_of(const PowerTrace& trace) {
     return peak;
 }
 
-/// What the peak is at the corners of the energy table, where the limit lies between them.
+/// Says what the peak is at the corners of the energy table, where the limit lies between them.
 std::string near_text(const RunInfo& info, const Events& events, const PeakBudget& budget, double most) {
     if (info.prices.corners.size() != 2) return {};
     std::array<double, 2> peaks{};

@@ -17,7 +17,7 @@ struct Band {
     const char* label;
     std::vector<Cause> causes;
 };
-/// From useful work to idle.
+/// Returns the bands from useful work to idle.
 const std::vector<Band>& bands();
 
 struct ReportOptions {

@@ -10,7 +10,7 @@
 
 namespace kpu::traces {
 
-/// What a run folder says, read back. What an older or a damaged folder lacks is empty, but for the
+/// Contents of a run folder, read back. What an older or a damaged folder lacks is empty, but for the
 /// statistics.
 struct RunResults {
     std::string path;

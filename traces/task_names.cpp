@@ -10,8 +10,9 @@
 namespace kpu::traces {
 namespace {
 
-/// What an operation's transfers move, by where tensors live: the inputs, outputs and intermediate tensors of a program have
-/// homes in DDR or L2, weights lie in a buffer of their own, and what passes through L2 is copied region by region.
+/// Movements of an operation's transfers, by where tensors live: the inputs, outputs and intermediate tensors
+/// of a program have homes in DDR or L2, weights lie in a buffer of their own, and what passes through L2 is
+/// copied region by region.
 class Movements {
   public:
     explicit Movements(const BoundProgram& program) : program_(program), source_(program.module->program) {
@@ -61,7 +62,7 @@ class Movements {
         return found;
     }
 
-    /// From the begin of its buffer, in the first iteration of loops that begin at 0.
+    /// Returns the offset from the begin of its buffer, in the first iteration of loops that begin at 0.
     int64_t first_offset(const BoundRegion& region) const {
         LoopValues zeros;
         for (size_t loop = 0; loop < program_.loops.size(); ++loop) zeros.push(0);

@@ -30,7 +30,7 @@ struct CostliestOp {
     Picoseconds from = 0, to = 0;
 };
 
-/// What a viewer is to show.
+/// Layout of what a viewer is to show.
 struct Layout {
     std::vector<ViewerGroup> groups;
     CostliestOp costliest;
