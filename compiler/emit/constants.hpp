@@ -6,7 +6,7 @@
 
 namespace kpu::compiler {
 
-/// Where DDR holds constants: each block dense where it is first needed, and once.
+/// Places of constants in DDR: each block dense where it is first needed, and once.
 class Constants {
   public:
     /// Byte offset of a block, which is added if it is new.

@@ -77,7 +77,7 @@ void add_tasks(Emission& out) {
     form ? add_form(out, *form, stages) : add_stages(stages);
 }
 
-/// Of L1 and L2, at most at a time.
+/// Returns the most bytes of L1 and L2 at a time.
 uint64_t peak_sram(const Plan& plan) {
     uint64_t tiles = 0;
     for (const PlannedOp& op : plan.ops) {

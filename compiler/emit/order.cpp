@@ -134,8 +134,8 @@ void Order::touch(const Task& task, const Span& span, bool write) {
     if (write && span.frame != 0 && !span.dense && span.bytes > 0) cover(task, span, known);
 }
 
-/// Each byte of the box around the tiles was written by a task that has waited for all who touched it before the first of them.
-/// So whoever meets one of those meets a tile, and waits for its task.
+/// Records a cover: each byte of the box around the tiles was written by a task that has waited for all who
+/// touched it before the first of them. So whoever meets one of those meets a tile, and waits for its task.
 void Order::cover(const Task& task, const Span& span, std::vector<Access>& known) {
     if (form_begin_) return;
     constexpr size_t most = 8;  // tensors at once

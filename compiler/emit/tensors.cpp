@@ -1,4 +1,4 @@
-// What the program says of its tensors: where each is, for the host and for readers.
+// Records of the program about its tensors: where each is, for the host and for readers.
 #include "compiler/emit/tensors.hpp"
 
 #include <fmt/format.h>

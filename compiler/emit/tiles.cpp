@@ -135,7 +135,7 @@ Expr Tiles::offset(size_t operand, const Dims& strides, const Dims& first, const
     return moves ? result + Expr(fixed) : Expr(fixed);
 }
 
-/// Of the tile along an axis, counted from the run's first.
+/// Returns the index of the tile along an axis, counted from the run's first.
 Expr Tiles::index(size_t axis, const Expr& t) const {
     const Position& position = positions_[axis];
     const Expr result = position.divisor == 1 ? t : t / position.divisor;
@@ -205,7 +205,7 @@ const builder::Buffer& Tiles::buffer_of_kept(size_t operand) const {
     return planned_.holds(operand) ? out_.buffers.held : out_.buffers.resident;
 }
 
-/// In its buffer. What the host gives and takes is there for each inference.
+/// Returns the offset in its buffer. There is room there for each inference's inputs and outputs.
 int64_t Tiles::base_of(const Storage& storage) const {
     const bool of_host = storage.input || storage.output;
     return static_cast<int64_t>(storage.address + (of_host ? inference_ * host_step(storage) : 0));
@@ -247,7 +247,7 @@ std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) c
         fresh);
 }
 
-/// Tile behind tile, or laid out as the whole tensor is.
+/// Places tiles one after the other, or as the whole tensor is.
 Tile Tiles::kept(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);
     const builder::Buffer& buffer = buffer_of_kept(operand);
