@@ -156,7 +156,8 @@ class Counter {
         operand(task, output(task), false, double(footprint_of(output(task), 0).total_bytes()));
     }
 
-    /// Its lanes' operations count as those of floats; its operands as read and written once, but for what it copies parts of.
+    /// Books a launch: its lanes' operations count as those of floats; its operands as read and written once,
+    /// but for what it copies parts of.
     void launch(const BoundTask& task, const kernels::Work& work) {
         book(Component::vector, "op.f32", work.lane_operations);
         for (const uint32_t i : task.inputs) {

@@ -14,15 +14,16 @@
 namespace kpu::estimate {
 
 struct Estimate {
-    double cycles = 0;            ///< until the last task is complete
-    std::vector<double> charged;  ///< by BoundProgram::ops, as ops.csv charges them; sums to `cycles`
-    uint64_t tasks = 0;           ///< that were executed
+    double cycles = 0;  ///< until the last task is complete
+    /// Indexed like BoundProgram::ops, as ops.csv charges them; sums to `cycles`.
+    std::vector<double> charged;
+    uint64_t tasks = 0;  ///< that were executed
     Energy energy;
-    std::vector<Bound> bounds;   ///< by BoundProgram::ops
-    std::vector<uint64_t> macs;  ///< by BoundProgram::ops: of all tasks
+    std::vector<Bound> bounds;   ///< indexed like BoundProgram::ops
+    std::vector<uint64_t> macs;  ///< MACs of all tasks, indexed like BoundProgram::ops
 };
 
-/// What is asked of an estimate.
+/// Extent of an estimate.
 enum class Detail : uint8_t {
     times,  ///< cycles, who is charged, tasks: enough to compare programs
     all,    ///< energy, bounds and MACs too
