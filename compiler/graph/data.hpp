@@ -24,7 +24,7 @@ Dims permuted(const Dims& shape, const std::vector<int>& perm);
 Data permuted(const Data& data, uint64_t element_size, const Dims& shape, const std::vector<int>& perm);
 std::vector<int> inverse(const std::vector<int>& perm);
 
-/// Of a dimension of `shape` the indices [first, last).
+/// Returns the indices [first, last) of a dimension of `shape`.
 Data slice(const Data& data, uint64_t element_size, const Dims& shape, size_t dim, int64_t first,
            int64_t last);
 

@@ -1,4 +1,4 @@
-// What stands between the host's arrays and the values of a graph.
+// Conversions between the host's arrays and the values of a graph.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -56,7 +56,7 @@ struct Side {
                         port.name, i, wide, least, most));
     }
 
-    /// As f32, which is what becomes of it in any case.
+    /// Reads a number as f32, which is what becomes of it in any case.
     double read_double(const uint8_t* data, int64_t i) const {
         const auto wide = values::load<double>(data, i);
         const auto narrow = static_cast<double>(values::f32_of(wide));

@@ -15,7 +15,7 @@
 namespace kpu::graph {
 namespace {
 
-constexpr uint64_t most_inline_bytes = 64;  ///< of a constant that stands in its line
+constexpr uint64_t most_inline_bytes = 64;  ///< most bytes of a constant that stands in its line
 
 std::string type_text(const Value& value) {
     std::string text = fmt::format("{}{}", name_of(value.elem), shape_text(value.shape));
@@ -132,7 +132,7 @@ std::string source_text(const Source& source) {
     return word_text(source.name) + (source.type.empty() ? "" : ":" + word_text(source.type));
 }
 
-/// Where a node is from, and what passes have decided about it.
+/// Writes where a node is from, and what passes have decided about it.
 std::string origin_text(const Node& node) {
     std::string text;
     if (!node.source.name.empty() || !node.source.type.empty() || !node.absorbed.empty())

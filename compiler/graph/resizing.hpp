@@ -1,5 +1,5 @@
 #pragma once
-// What passes and lowering ask of a resize.
+// Properties of a resize that passes and lowering ask for.
 #include "isa/bound_program.hpp"
 
 namespace kpu::graph {

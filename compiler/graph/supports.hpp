@@ -1,5 +1,5 @@
 #pragma once
-// What a device can compute, as steps that choose types ask it.
+// Queries of what a device can compute, as steps that choose types ask them.
 #include <functional>
 #include <string_view>
 #include <utility>
