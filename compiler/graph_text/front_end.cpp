@@ -1,4 +1,4 @@
-// Front end: networks in the text that the compiler prints behind a pass; compilation goes on from there.
+// Front end: networks in the text that the compiler prints after a pass; compilation goes on from there.
 #include "compiler/front_end.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 bool recognise(std::string_view head, std::string_view /*file_name*/) { return graph::is_graph_text(head); }
 
-/// Those of networks, but for what decides the shape of a model: it is decided.
+/// Returns the options of networks, but for what decides the shape of a model: it is decided.
 std::vector<OptionRow> rows() {
     std::vector<OptionRow> rows = pipeline::option_rows();
     const auto of_models = [](const OptionRow& row) { return row.name == "dim" || row.name == "bind"; };
