@@ -9,7 +9,8 @@
 namespace kpu::kernels {
 namespace {
 
-/// Of a workgroup: in kernels whose invocations talk to each other, and in those that have none of the others'.
+/// Invocations of a workgroup: in kernels whose invocations talk to each other, and in those that have none
+/// of the others'.
 constexpr int64_t invocations = 32, many = 128;
 
 int64_t groups_of(int64_t lanes, int64_t each = invocations) { return (lanes + each - 1) / each; }
