@@ -29,14 +29,16 @@ std::vector<int64_t> sizes_of(const Axis& axis) {
     return sizes;
 }
 
-/// Of a sum: a cut costs an accumulator, and pays where whole sums leave room for a sliver of the outputs only.
+/// Returns the sizes for parts of a sum: a cut costs an accumulator, and pays where whole sums leave room for
+/// a sliver of the outputs only.
 std::vector<int64_t> halves_of(const Axis& axis) {
     std::vector<int64_t> sizes{axis.extent};
     while (!axis.whole && sizes.back() > 1) sizes.push_back((sizes.back() + 1) / 2);
     return sizes;
 }
 
-/// Also the largest sizes that fill the rows of an array 1, 2, 3, ... times, if one index takes so many of them.
+/// Returns also the largest sizes that fill the rows of an array 1, 2, 3, ... times, if one index takes so
+/// many of them.
 std::vector<int64_t> sizes_of_rows(const Axis& axis, int64_t each, int64_t array_rows) {
     constexpr int64_t most_fills = 16;
     std::vector<int64_t> sizes = sizes_of(axis);
@@ -55,7 +57,8 @@ std::vector<int64_t> sizes_of_rows(const Axis& axis, int64_t each, int64_t array
 constexpr int64_t shortest_part = 32;
 /// Iterations in flight: more of them hide the latency of memory, and keep the arrays of an engine busy.
 constexpr int deepest = 8;
-/// What closed forms say is so much slower than the fastest is no choice for those who know more.
+/// Limit of the choice: what closed forms say is so much slower than the fastest is no choice for those who
+/// know more.
 constexpr double hopeless = 1.3;
 
 class Search {
@@ -220,7 +223,7 @@ class Search {
 
     // ---- engines, buffers
 
-    /// One or two axes are split over the engines.
+    /// Splits one or two axes over the engines.
     void choose_split() {
         const size_t axes = tiling_.tile.size();
         const auto engines = static_cast<int64_t>(request_.target.engines.size());
@@ -261,7 +264,8 @@ class Search {
         hoist(false);
         choose_depth();
     }
-    /// What all iterations of the tiling read; `parts`: also parts of a sum. Whether there are such.
+    /// Marks what all iterations of the tiling read; `parts`: also parts of a sum. True if there are such.
+    /// Whether there are such.
     bool hoist(bool parts) {
         bool any = false;
         tiling_.hoisted.assign(request_.op.operands.size(), false);
@@ -301,8 +305,8 @@ class Search {
         return true;
     }
 
-    /// More cycles than this would not enter the lists, or leave them at the end. All that fit are listed where someone wants
-    /// to see them.
+    /// Returns the cycles above which a tiling would not enter the lists, or would leave them at the end. All
+    /// that fit are listed where someone wants to see them.
     double worst_choice() const {
         constexpr double none = std::numeric_limits<double>::infinity();
         if (request_.considered != nullptr) return none;
@@ -315,7 +319,8 @@ class Search {
         return both ? std::max(worst(best_), worst(alone_)) : worst(best_);
     }
 
-    /// Behind those that are as fast; of the same tiles on the same engines only the fastest.
+    /// Enters the tiling after those that are as fast; of the same tiles on the same engines only the fastest
+    /// stays.
     void enter(std::vector<Tiling>& list) const {
         const auto twin = std::find_if(list.begin(), list.end(), [&](const Tiling& of) { return same(of); });
         if (twin != list.end()) {
@@ -338,7 +343,7 @@ class Search {
             if (fixed_.depth == 0 && deepen(best_[i].depth)) best_.push_back(tiling_);
         }
     }
-    /// To the most iterations in flight that fit, more than so many.
+    /// Raises the depth to the most iterations in flight that fit, more than so many.
     bool deepen(int than) {
         const auto most = static_cast<int>(std::min<int64_t>(iterations_of(tiling_), deepest));
         for (tiling_.depth = most; tiling_.depth > than; --tiling_.depth) {
@@ -423,10 +428,10 @@ class Search {
     const ProductTimes products_;
     FixedTiling fixed_;
     Tiling tiling_;
-    TileWork work_;  ///< of its tiles on its engines
+    TileWork work_;  ///< work of its tiles on its engines
     std::vector<size_t> sums_, free_, rows_;
     std::vector<Tiling> best_;   ///< the fastest first
-    std::vector<Tiling> alone_;  ///< of those on one of several engines
+    std::vector<Tiling> alone_;  ///< tilings on one of several engines
     uint64_t least_ = std::numeric_limits<uint64_t>::max();
 };
 

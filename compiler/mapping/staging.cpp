@@ -12,7 +12,8 @@ int64_t width_of(const TilingRequest& request, size_t operand) {
     return bit_width(request.graph.value(request.op.operands[operand].value).elem) / 8;
 }
 
-/// Its bytes in L1 are its own, and it has a tile in the staging place that may have any layout there.
+/// True if its bytes in L1 are its own, and it has a tile in the staging place that may have any layout
+/// there.
 bool may_have_gaps(const TilingRequest& request, const Tiling& tiling, size_t operand) {
     if (request.homes[operand] != Home::ddr || tiling.keep[operand] != Keep::no) return false;
     const graph::Value& value = request.graph.value(request.op.operands[operand].value);
@@ -21,7 +22,7 @@ bool may_have_gaps(const TilingRequest& request, const Tiling& tiling, size_t op
            tiling.place[operand] == operand;
 }
 
-/// Its parts of a sum that is cut may come together.
+/// True if its parts of a sum that is cut may come together.
 bool may_come_in_chunks(const TilingRequest& request, const Tiling& tiling, size_t operand) {
     return may_have_gaps(request, tiling, operand) && !tiling.hoisted[operand] &&
            request.op.operands[operand].place == Place::input && tiling.parts(request.op, operand) > 1;
