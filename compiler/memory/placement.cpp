@@ -53,7 +53,7 @@ class Arena {
         uint64_t lo, hi;
         uint32_t first, last;
     };
-    /// In order of their addresses.
+    /// Returns the blocks in order of their addresses.
     std::vector<const Block*> alive_during(uint32_t first, uint32_t last) const {
         std::vector<const Block*> alive;
         for (const Block& block : blocks_) {
@@ -118,7 +118,8 @@ class Placer {
         return order;
     }
 
-    /// Those that save most traffic per byte, or per byte and group in which it is taken, come first.
+    /// Sorts storages: those that save most traffic per byte, or per byte and group in which it is taken,
+    /// come first.
     std::vector<size_t> by_worth(std::vector<size_t> order, bool lasting) const {
         const auto worth = [&](size_t s) {
             const Storage& of = storages_[s];
@@ -133,7 +134,8 @@ class Placer {
         return order;
     }
 
-    /// Those that are fixed and find no place come first, again and again until all have one.
+    /// Sorts storages until the order is legal: those that are fixed and find no place come first, again and
+    /// again until all have one.
     std::vector<size_t> legal(std::vector<size_t> order) const {
         constexpr int most_rounds = 300;
         for (int round = 0; round < most_rounds; ++round) {
@@ -231,8 +233,9 @@ class Placer {
         plan_.ddr_bytes = ddr.used();
     }
 
-    /// Of a constant that finds no place, what does. Operations keep inputs in a gap too: the more often the constant is read,
-    /// the more of it is its own.
+    /// Places the part of a constant for which there is room, if the whole finds none. Operations keep inputs
+    /// in a gap too: the more often the constant is read, the more of it is its own. Operations keep inputs
+    /// in a gap too: the more often the constant is read, the more of it is its own.
     static void place_part(Arena& l2, Storage& storage) {
         constexpr uint64_t least = 64 << 10;  // a few blocks
         const auto traffic = double(storage.traffic);

@@ -22,7 +22,7 @@ std::optional<Dims> reshaped(const Dims& from, const Dims& strides, const Dims& 
     }
     Dims result = row_major(to);
     size_t run = 0;
-    int64_t inside = 1;  // elements of the run that dimensions behind this one show
+    int64_t inside = 1;  // elements of the run that later dimensions show
     for (size_t d = to.rank; d-- > 0;) {
         if (to[d] == 1) continue;
         if (run < runs.size() && inside == runs[run].first) {

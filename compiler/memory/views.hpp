@@ -34,7 +34,7 @@ class Views {
 
     bool made(graph::ValueId value) const;
 
-    /// What a reshape shows, if it can be made in the place that is meant for the result.
+    /// Returns what a reshape shows, if it can be made in the place that is meant for the result.
     std::optional<graph::ValueId> behind(graph::ValueId value) const;
 
     bool is_fixed(graph::ValueId value) const {
@@ -50,7 +50,7 @@ class Views {
 
     void find_sinks(const graph::Node& concat);
 
-    /// All forms of a value stand where it does: one of them is computed.
+    /// Gives all forms of a value its place: one of them is computed.
     void find_forms(const graph::Node& choose);
 
     /// New rows go to the place in a cache that the position says: it becomes the result, if nobody else reads it.
@@ -80,11 +80,12 @@ class Views {
     std::vector<int32_t> producers_;
     std::vector<std::vector<graph::NodeId>> users_;  ///< empty: nobody has asked
     Room room_;
-    std::set<graph::ValueId> inputs_, outputs_;         ///< of the graph
-    std::map<graph::ValueId, graph::ValueId> updated_;  ///< by concatenation: the input that it becomes
+    std::set<graph::ValueId> inputs_, outputs_;  ///< inputs and outputs of the graph
+    /// Indexed by concatenation: the input that it becomes.
+    std::map<graph::ValueId, graph::ValueId> updated_;
     std::map<graph::ValueId, Sink> sinks_;
     std::map<graph::ValueId, graph::ValueId>
-        shown_;  ///< of what is made where a reshape's result is: that result
+        shown_;  ///< for what is made where a reshape's result is: that result
     std::vector<std::optional<View>> views_;
     std::vector<Storage> storages_;
 };
