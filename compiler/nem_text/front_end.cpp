@@ -26,7 +26,7 @@ bool has_topology(const nem::Document& document, std::string name) {
     return !name.empty();  // in a circle: resolving it says so
 }
 
-/// Every device that a file itself declares: abstract ones in their variants, the others as platforms.
+/// Checks every device that a file itself declares: abstract ones in their variants, the others as platforms.
 void check_devices(const nem::Document& document, const std::string& origin, Diagnostics& diagnostics) {
     const auto families = platforms::families_with(document.families);
     for (const nem::DeviceDecl& device : document.devices) {
