@@ -39,9 +39,9 @@ ValueId bias_of(Call& call, ValueId allowed, ElemType elem) {
 
 namespace {
 
-/// What is added to scores: what is known at import, and what is computed.
+/// Mask to be added to scores: what is known at import, and what is computed.
 struct Mask {
-    std::optional<Known> fixed;  ///< of 0, -infinity and numbers of a constant mask
+    std::optional<Known> fixed;  ///< mask of 0, -infinity and numbers of a constant mask
     std::optional<ValueId> bias;
     bool may_hide_rows = false;  ///< a query may have no key at all
 };
@@ -86,7 +86,7 @@ bool hides_rows(const Known& known, int64_t keys) {
     return false;
 }
 
-/// All in one, to be added.
+/// Joins all parts into one, to be added.
 void finish(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     if (!mask.fixed) return;
     const bool hides = mask.may_hide_rows || hides_rows(*mask.fixed, keys);

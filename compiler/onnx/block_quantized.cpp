@@ -14,7 +14,7 @@
 namespace kpu::onnx {
 namespace {
 
-/// Of g_idx, the block of each of the k rows; empty where those are the blocks in order.
+/// Returns, from g_idx, the block of each of the k rows; empty where those are the blocks in order.
 Sizes groups_of(Call& call, int64_t k, int64_t size, int64_t blocks) {
     if (!call.has(4)) return {};
     Sizes groups = call.ints_of(4, "g_idx");

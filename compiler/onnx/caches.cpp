@@ -79,7 +79,7 @@ bool follows_position(const graph::Graph& graph, ValueId value) {
     return follows;
 }
 
-/// What an input that follows is at a position.
+/// Returns the contents at a position of an input that follows.
 graph::Data input_at(const graph::Graph& graph, const graph::Port& port, int64_t position) {
     const graph::Value& value = graph.value(port.value);
     const int64_t last = value.shape.rank == 0 ? 1 : value.shape[value.shape.rank - 1U],
@@ -118,7 +118,7 @@ ValueId written_at(Call& call, ValueId cache, ValueId update, size_t axis, int64
     return call.concat(parts, static_cast<int64_t>(axis));
 }
 
-/// Each batch's rows by the kernel.
+/// Scatters each batch's rows by the kernel.
 ValueId scattered_rows(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts,
                        bool circular) {
     const Sizes shape = call.sizes(cache);

@@ -205,7 +205,8 @@ void Call::result(size_t output, Operand operand) {
 
 namespace {
 
-/// Its results are elements of the first operand, or lie between them: steps of a quantised tensor stay such steps.
+/// True if its results are elements of the first operand, or lie between them: steps of a quantised tensor
+/// stay such steps.
 bool keeps_steps(std::string_view opcode) {
     constexpr std::string_view all[] = {"gather",     "gather_elements", "gather_nd", "pad",
                                         "reduce_max", "reduce_min",      "resize"};
@@ -460,7 +461,7 @@ std::vector<uint8_t> transposed(const uint8_t* bytes, const Dims& shape, const S
     if (perm.back() == static_cast<int64_t>(rank) - 1) {
         transpose_runs(from, to, shape, perm, shape[rank - 1]);
     } else if (perm.back() ==
-               0) {  // weights: the first dimension goes behind all others, which are ordered then
+               0) {  // weights: the first dimension goes after all others, which are ordered then
         std::vector<uint8_t> turned(result.size());
         const int64_t rest = shape.product() / shape[0];
         transpose_matrix(from, reinterpret_cast<T*>(turned.data()), shape[0], rest);

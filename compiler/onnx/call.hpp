@@ -13,7 +13,7 @@ namespace kpu::onnx {
 
 using graph::ValueId;
 
-/// What comparisons give: 0 or 1.
+/// Type of what comparisons give: 0 or 1.
 constexpr ElemType truth = ElemType::u8;
 
 class Call {
@@ -32,7 +32,8 @@ class Call {
     const int64_t opset;
     const graph::Source source;
     bool empty_operands = false;  ///< the operator takes tensors without elements
-    /// What layers of a model need alike is made once, for the first of them: by what it is made of.
+    /// Values that layers of a model need alike, each made once, for the first of them: keyed by what they
+    /// are made of.
     std::map<std::string, ValueId>* made_once = nullptr;
 
     // ---- operands
@@ -48,7 +49,7 @@ class Call {
     Type type(size_t i) const { return in(i).type; }
     const Sizes& shape(size_t i) const { return in(i).shape; }
     int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
-    /// In the graph: constants become values of it.
+    /// Returns the operand as a value in the graph: constants become values of it.
     ValueId value(size_t i);
     ValueId value(Operand& operand, const std::string& name);
     bool all_constant() const;
@@ -82,7 +83,7 @@ class Call {
     void result(size_t output, ValueId value, Type type);
     /// A value of the graph, as what a name stands for.
     Operand operand(ValueId value, Type type) const;
-    /// Of the type of the first operand.
+    /// Gives a result the type of the first operand.
     void result(ValueId value) { result(0, value, type(0)); }
     void result(size_t output, Known known) { result(output, operand_of(std::move(known))); }
     void result(size_t output, Operand operand);
@@ -109,7 +110,7 @@ class Call {
     Sizes sizes(ValueId id) const;
     ValueId constant(const Known& known, ElemType elem);
     ValueId zeros(const Sizes& shape, ElemType elem);
-    /// One number, rank 0.
+    /// Makes one number, of rank 0.
     ValueId number(double value, ElemType elem);
     ValueId unary(std::string_view opcode, ValueId x) { return emit(opcode, {x}); }
     ValueId binary(std::string_view opcode, ValueId a, ValueId b) { return emit(opcode, {a, b}); }
@@ -119,7 +120,7 @@ class Call {
     ValueId cast(ValueId x, ElemType type);  ///< x itself if it has the type
     ValueId to_small_float(ValueId x,
                            ElemType type);  ///< saturates as the operator's attribute `saturate` says
-    /// No node where nothing changes; constants are reshaped and transposed here and now.
+    /// Add no node where nothing changes; constants are reshaped and transposed here and now.
     ValueId reshape(ValueId x, const Sizes& shape);
     ValueId transpose(ValueId x, const Sizes& perm);
     ValueId expand(ValueId x, const Sizes& shape);

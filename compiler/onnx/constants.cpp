@@ -11,7 +11,7 @@ namespace kpu::onnx {
 namespace {
 
 constexpr int64_t most_made = int64_t{1} << 24;
-/// Of one number: weights of models that are small files.
+/// Limit of a constant of one number: weights of models that are small files.
 constexpr int64_t most_filled_bytes = int64_t{1} << 29;
 
 void check_count(double count, int64_t limit) {

@@ -75,7 +75,8 @@ int64_t positions(const Window& window, const Sizes& spatial, size_t d) {
     return room < 0 ? 0 : room / window.strides[d] + 1;
 }
 
-/// Along some dimension no element of a window meets one of the operand: all of them lie in the padding.
+/// True if along some dimension no element of a window meets one of the operand: all of them lie in the
+/// padding.
 bool reads_nothing(const Window& window, const Sizes& spatial) {
     const auto meets = [&](size_t d) {
         for (int64_t i = 0, count = positions(window, spatial, d); i < count; ++i) {
@@ -152,14 +153,14 @@ void conv(Call& call) {
     call.result(convolution(call, x, call.value(1), bias, window, call.integer("group", 1), call.elem(x)));
 }
 
-/// A transposed convolution: the window with its pads, and what is added behind.
+/// A transposed convolution: the window with its pads, and what is added after it.
 struct Transposed {
     Window window;
     Sizes more;
     int64_t groups = 1;
 };
 
-/// Pads so that the result has `sizes`; an odd one goes behind (SAME_UPPER) or before.
+/// Pads so that the result has `sizes`; an odd one goes after (SAME_UPPER) or before.
 void pad_to(Transposed& t, const Sizes& spatial, const Sizes& sizes, bool upper) {
     Window& window = t.window;
     for (size_t d = 0; d < window.rank(); ++d) {
@@ -226,7 +227,8 @@ ValueId spread(Call& call, ValueId x, size_t axis, int64_t stride) {
     return call.slice(call.reshape(x, shape), static_cast<int64_t>(axis), 0, shape[axis] - stride + 1);
 }
 
-/// Along three dimensions there is no opcode: a convolution of the spread elements with the window turned round.
+/// Replaces a transposed convolution along three dimensions, for which there is no opcode, by a convolution
+/// of the spread elements with the window turned round.
 ValueId spread_convolution(Call& call, ValueId x, ValueId w, const Transposed& t,
                            std::optional<ValueId> bias) {
     Sizes pads(6);

@@ -1,4 +1,4 @@
-// What the file declares of tensors and the device has otherwise: shapes that the nodes do not make, float64.
+// Declarations of the file that the device has otherwise: shapes that the nodes do not make, float64.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -44,7 +44,7 @@ void Importer::check_declared(const ValueInfo& info, const Sizes& shape) const {
         info.name, shape_text(info), text_of(shape));
 }
 
-/// Something that has a name now. value_info only describes: tools that change a model often leave it behind.
+/// Looks at something that has a name now.
 void Importer::look_at(const Scope& scope, const std::string& name, const Operand& operand) {
     if (operand.type == Type::f64 && operand.value)
         doubles_.push_back(fmt::format("`{}{}`", scope.prefix, name));

@@ -32,7 +32,7 @@ std::string spelled(const std::string& term, size_t rank) {
     return term.substr(0, dots) + covered + term.substr(dots + 3);
 }
 
-/// Without the dimensions that are in no other term: they are summed.
+/// Sums over the dimensions that are in no other term.
 Named reduced(Call& call, const Named& x, const std::string& needed) {
     Sizes axes;
     std::string kept;
@@ -105,7 +105,7 @@ std::vector<std::string> terms_of(const Call& call) {
     return terms;
 }
 
-/// Each letter once: of an index that occurs twice, the elements where both are equal.
+/// Returns each letter once: of an index that occurs twice, the elements where both are equal.
 Named diagonal(Call& call, Named x) {
     for (size_t d = 0; d < x.letters.size();) {
         const char letter = x.letters[d];
@@ -134,7 +134,7 @@ Named diagonal(Call& call, Named x) {
     return x;
 }
 
-/// Without dimensions of 1 that other operands have larger.
+/// Removes dimensions of 1 that other operands have larger.
 Named narrowed(Call& call, const Named& x, const SizeOf& sizes) {
     const Sizes shape = call.sizes(x.value);
     Named result{x.value, ""};

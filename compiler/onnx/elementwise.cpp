@@ -137,7 +137,8 @@ void power(Call& call) {
     call.result(result);
 }
 
-/// What has 64 bits in the model has 32 here: bits that would lie above are refused, or told at run time.
+/// True for what has 64 bits in the model and has 32 here: bits that would lie above are refused, or told at
+/// run time.
 bool is_wide(Type type) { return type == Type::i64 || type == Type::u64; }
 
 /// An operand of bits, in the graph.
@@ -162,7 +163,8 @@ void bitwise(Call& call) {
     call.result(call.binary("bit_xor", x, all));
 }
 
-/// Of 64 bits a shift to the left is a product, which is cut, and told, where it needs more than 32 bits.
+/// Shifts bits. Of 64 bits a shift to the left is a product, which is cut, and told, where it needs more than
+/// 32 bits.
 void bit_shift(Call& call) {
     const std::string direction = call.text("direction", "");
     if (direction != "LEFT" && direction != "RIGHT")
@@ -289,7 +291,7 @@ void cast_like(Call& call) {
 
 void identity(Call& call) { call.result(0, call.given(0)); }
 
-/// At inference nothing is dropped.
+/// Passes the input on: at inference nothing is dropped.
 void dropout(Call& call) {
     if (call.opset >= 12 && call.has(2) && call.number_of(2, "training mode") != 0) {
         const bool nothing = !call.has(1) ? false : call.number_of(1, "ratio") == 0;

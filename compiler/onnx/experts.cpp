@@ -30,7 +30,7 @@ struct Experts {
     std::optional<Layer> third;
 };
 
-/// What each row chose, and what it counts: [rows, k].
+/// Choice of each row, and what it counts: [rows, k].
 struct Choice {
     ValueId experts, weights;
 };
@@ -107,7 +107,7 @@ ValueId computed(Call& call, ValueId x, const Experts& of) {
     return applied(call, inner_of(call, inner, of.third ? &*of.third : nullptr, x), of.second);
 }
 
-/// Each choice with the weights of its expert.
+/// Computes each choice with the weights of its expert.
 ValueId of_chosen(Call& call, ValueId x, const Experts& of, const Choice& choice) {
     const int64_t rows = call.sizes(x)[0], width = call.sizes(x)[1], k = call.sizes(choice.experts)[1];
     const ValueId chosen = call.reshape(choice.experts, {rows * k});
@@ -125,7 +125,7 @@ ValueId of_chosen(Call& call, ValueId x, const Experts& of, const Choice& choice
     return call.reduce("reduce_sum", weighted, {1}, false);
 }
 
-/// All experts, weighed by gates [rows, experts].
+/// Computes all experts, weighed by gates [rows, experts].
 ValueId of_all(Call& call, ValueId x, const Experts& of, const Choice& choice) {
     const int64_t rows = call.sizes(x)[0], width = call.sizes(x)[1], k = call.sizes(choice.experts)[1];
     const ValueId numbers =

@@ -16,7 +16,8 @@ namespace {
 using graph::integer;
 using graph::real;
 
-/// alpha * A' * B', where ' may bring the first dimension behind the batches, then swap the last two dimensions.
+/// Computes alpha * A' * B', where ' may bring the first dimension after the batches, then swap the last two
+/// dimensions.
 void fused_matmul(Call& call) {
     const auto turned = [&](size_t i, std::string_view batches, std::string_view name) {
         ValueId x = call.value(i);
@@ -41,7 +42,7 @@ std::vector<Operand> first_operands(const Call& call, size_t count) {
     return given;
 }
 
-/// What the operator of ONNX that is called `type` makes of the operands.
+/// Makes what the operator of ONNX that is called `type` makes of the operands.
 ValueId made_by(Call& call, std::string_view type, std::vector<Operand> given) {
     NodeModel node = call.node;
     node.type = type;
@@ -97,7 +98,8 @@ void nhwc_conv(Call& call) {
     call.result(channels_last(call, made_by(call, "Conv", std::move(given))));
 }
 
-/// X, scale, bias; of pictures whose channels are last, with x * sigmoid(x) behind it if `activation` is 1.
+/// Normalises groups. Operands: X, scale, bias; pictures may have their channels last, and x * sigmoid(x)
+/// follows if `activation` is 1.
 void group_norm(Call& call) {
     const bool last = call.integer("channels_last", 1) != 0;
     std::vector<Operand> given = first_operands(call, 3);

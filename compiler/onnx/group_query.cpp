@@ -49,7 +49,7 @@ void check_options(Call& call) {
     if (call.has(cos_cache) != call.has(sin_cache)) Call::refuse("it has cosines or sines, not both");
 }
 
-/// Of queries, keys and values: [batch, rows, heads, size].
+/// Rows of queries, keys and values: [batch, rows, heads, size].
 struct Rows {
     ValueId q, k, v;
     int64_t batch = 1, rows = 1, heads = 1, groups = 1, size = 1;
@@ -106,7 +106,7 @@ struct Cache {
     CacheSteps k, v;
 };
 
-/// Of the bytes of a cache in integers.
+/// Returns the type of the bytes of a cache in integers.
 Type type_of(const CacheSteps& steps) { return steps.bits == 4 ? Type::u8 : Type::i8; }
 
 Starts new_rows(Call& call, const Rows& r) {
@@ -221,7 +221,7 @@ void rotate(Call& call, Rows& r, const Starts& starts) {
     r.k = rotated(call, r.k, cosine, sine, interleaved);
 }
 
-/// Which keys the rows see: up to their own, of those the last `window`; without `causal` all that count.
+/// Keys that the rows see: up to their own, of those the last `window`; without `causal` all that count.
 struct Sight {
     bool causal = true;
     int64_t window = -1;

@@ -127,7 +127,7 @@ void Importer::add_tensors(Scope& scope, const GraphModel& graph) {
 
 namespace {
 
-/// What --dim calls a dimension whether it has a name or not.
+/// Returns what --dim calls a dimension whether it has a name or not.
 std::string place_of(const ValueInfo& info, size_t axis) { return fmt::format("{}.{}", info.name, axis); }
 
 /// The name of a dynamic dimension, unless it has none or shares it with another one of this input: then its place.
@@ -140,7 +140,8 @@ std::string dim_name(const ValueInfo& info, size_t axis) {
 
 }  // namespace
 
-/// Those that the host gives; an input that a tensor of the model has the name of has that as its default, which counts.
+/// Returns the inputs that the host gives; an input that a tensor of the model has the name of has that as
+/// its default, which counts.
 std::vector<const ValueInfo*> Importer::inputs() const {
     std::set<std::string> constants;
     for (const auto& tensor : model_.graph.tensors) constants.insert(tensor->name);
@@ -173,7 +174,7 @@ void Importer::set_batch() {
     refuse("--batch {}: --dim gives `{}` another size. Fix: leave one of them out.", options_.batch, known);
 }
 
-/// What --dim says of a dimension, by its name or its place.
+/// Returns what --dim says of a dimension, by its name or its place.
 std::optional<int64_t> Importer::told_size(const ValueInfo& info, size_t axis) {
     const auto by_place = options_.dims.find(place_of(info, axis));
     const auto by_name =
@@ -347,7 +348,7 @@ void Importer::add_outputs(Scope& scope) {
     warn_of_declared();
 }
 
-/// How much outputs hold whose length depends on data.
+/// Adds how much outputs hold whose length depends on data.
 void Importer::add_counts(const Counts& counts, const std::set<std::string>& names) {
     for (const auto& [name, count] : counts) {
         if (names.count(name + ".count") != 0)

@@ -1,5 +1,5 @@
 #pragma once
-// What operators that take elements by index have in common.
+// Helpers that operators which take elements by index share.
 #include <vector>
 
 #include "compiler/onnx/call.hpp"

@@ -135,7 +135,7 @@ struct Sequences {
     }
 };
 
-/// Each channel alone.
+/// Convolves each channel alone.
 ValueId depthwise(Call& call, ValueId x, int64_t dilation) {
     NodeModel node = call.node;
     node.type = "Conv";

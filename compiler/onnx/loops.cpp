@@ -35,7 +35,7 @@ Operand known_part_of(Call& call, size_t input, size_t axis, int64_t number) {
     return operand_of(std::move(part));
 }
 
-/// What the iterations make, along a new axis.
+/// Stacks what the iterations make along a new axis.
 void stack(Call& call, size_t output, std::vector<Operand> parts, int64_t axis, bool backwards) {
     if (parts.empty()) Call::refuse("it runs no iteration whose results could be joined");
     if (backwards) std::reverse(parts.begin(), parts.end());
@@ -48,7 +48,7 @@ void stack(Call& call, size_t output, std::vector<Operand> parts, int64_t axis, 
     call.result(output, call.join(parts, call.node.outputs[output], along, true), parts[0].type);
 }
 
-/// Its shape and type are declared and have no dynamic part.
+/// True if its shape and type are declared and have no dynamic part.
 bool is_static(const ValueInfo& info) {
     return info.shaped && elem_of(info.type) != ElemType::none &&
            std::all_of(info.shape.begin(), info.shape.end(),

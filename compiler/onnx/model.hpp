@@ -92,13 +92,14 @@ struct NodeModel {
     std::vector<std::string> inputs, outputs;  ///< "" where an optional one is absent
     std::vector<Attribute> attributes;
     const Attribute* find(std::string_view attribute) const;
-    /// For messages, with the domain: "com.microsoft.FusedConv"; of ONNX itself the type alone.
+    /// Returns the name for messages, with the domain: "com.microsoft.FusedConv"; of ONNX itself the type
+    /// alone.
     std::string full_type() const;
 };
 
 struct Dimension {
     int64_t size = -1;  ///< -1: dynamic
-    std::string name;   ///< of a dynamic one; may be empty
+    std::string name;   ///< name of a dynamic one; may be empty
 };
 
 struct ValueInfo {
@@ -116,16 +117,16 @@ struct GraphModel {
     std::vector<ValueInfo> inputs, outputs, values;
 };
 
-/// Of ai.onnx, those that are known.
+/// Known opsets of ai.onnx.
 constexpr int64_t first_opset = 7, last_opset = 28;
 
-using Opsets = std::map<std::string, int64_t>;  ///< by domain; "" is ai.onnx
+using Opsets = std::map<std::string, int64_t>;  ///< indexed by domain; "" is ai.onnx
 
 /// A function of the model: calls of it are replaced by its nodes.
 struct Function {
     std::string name, domain, overload;
     std::vector<std::string> inputs, outputs;
-    std::vector<Attribute> defaults;  ///< of attributes that a call may leave out
+    std::vector<Attribute> defaults;  ///< defaults of attributes that a call may leave out
     std::vector<NodeModel> nodes;
     Opsets opsets;
 };

@@ -19,7 +19,7 @@ using graph::integer;
 struct Attention {
     ValueId q, k, v;
     int64_t past = 0;              ///< keys before the new ones, when that is known
-    std::optional<Starts> starts;  ///< of the new keys in a shared buffer, when that is computed
+    std::optional<Starts> starts;  ///< starts of the new keys in a shared buffer, when that is computed
     size_t mask = 0, bias = 0;     ///< operands; 0: there is none
     bool unidirectional = false;
     int64_t keys(const Call& call) const { return call.sizes(k)[2]; }
@@ -128,8 +128,8 @@ std::vector<ValueId> packed_parts(Call& call, size_t operand, int64_t n) {
     return parts;
 }
 
-/// The new keys and values behind those of the past (operands, `length` tells how many of a shared buffer count); with
-/// `results` they are results too, the keys' first.
+/// The new keys and values after those of the past (operands, `length` tells how many of a shared buffer
+/// count); with `results` they are results too, the keys' first.
 struct Past {
     ValueId keys, values;
     size_t length = 0;
@@ -155,7 +155,7 @@ void append(Call& call, Attention& of, const std::optional<Past>& past, bool sha
     if (of.starts && rows != call.sizes(of.q)[2]) Call::refuse("it has not as many new keys as queries");
 }
 
-/// Of a shared buffer only the keys that count, where their number is known.
+/// Leaves only the keys of a shared buffer that count, where their number is known.
 void leave_valid(Call& call, Attention& of, int64_t valid) {
     if (of.starts || valid >= of.keys(call)) return;
     of.k = call.slice(of.k, 2, 0, valid);

@@ -75,7 +75,7 @@ void row_statistics(Call& call, ValueId rows, const Sizes& shape, double epsilon
     call.result(2, call.reshape(inverse, shape), Type::f32);
 }
 
-/// Over all dimensions from `axis` on, computed in the type of stash_type (float, unless told).
+/// Normalises over all dimensions from `axis` on, computed in the type of stash_type (float, unless told).
 void layer_norm(Call& call) {
     const bool layer = call.node.type == "LayerNormalization";
     const double epsilon = call.real("epsilon", 1e-5F);
@@ -179,7 +179,7 @@ void local_response(Call& call) {
         call.binary("div", x, call.reshape(call.binary("pow", base, call.real("beta", 0.75)), shape)));
 }
 
-/// Until opset 12 along all dimensions from `axis` on, as one.
+/// Computes a softmax; until opset 12 along all dimensions from `axis` on, as one.
 void softmax(Call& call) {
     const std::string opcode = call.node.type == "Softmax" ? "softmax" : "log_softmax";
     const ValueId x = call.value(0);

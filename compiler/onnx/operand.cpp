@@ -91,7 +91,7 @@ std::vector<uint8_t> low_bytes(const std::vector<int64_t>& values) {
     return bytes;
 }
 
-/// What the 64 bits of the host hold and the device's 32 do not.
+/// Checks for what the 64 bits of the host hold and the device's 32 do not.
 void check_narrow(const Known& known) {
     if (known.type != Type::i64 && known.type != Type::u64) return;
     const bool is_signed = known.type == Type::i64;

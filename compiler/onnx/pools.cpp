@@ -13,9 +13,10 @@ namespace {
 
 using graph::ints;
 
-constexpr int64_t most_taps = 256;  ///< of a window along a dimension, where each of them becomes nodes
+/// Most elements of a window along a dimension, where each of them becomes nodes.
+constexpr int64_t most_taps = 256;
 
-/// Windows that begin inside count with ceil_mode, even where they end outside: more pads behind.
+/// Adds pads at the end for ceil_mode: windows that begin inside count, even where they end outside.
 void round_up(Window& window, const Sizes& spatial) {
     const size_t rank = window.rank();
     for (size_t d = 0; d < rank; ++d) {
@@ -109,8 +110,8 @@ Known positions_in_plane(const Sizes& spatial, bool by_columns) {
     return result;
 }
 
-/// Where the greatest element of each window lies among all of x [N, C, d...]: of equal ones the first. Dimension by
-/// dimension from the last: the greatest so far, and where it is.
+/// Finds where the greatest element of each window lies among all of x [N, C, d...]: of equal ones the first.
+/// Dimension by dimension from the last: the greatest so far, and where it is.
 ValueId greatest_positions(Call& call, ValueId x, Window w, bool by_columns) {
     const Sizes shape = call.sizes(x), spatial = spatial_of(shape);
     const size_t rank = w.rank();
@@ -176,7 +177,7 @@ void lp_pool(Call& call) {
     call.result(channels_first(call, call.binary("pow", x, 1 / p)));
 }
 
-/// One window over everything.
+/// Pools with one window over everything.
 void global_pool(Call& call) {
     const bool max = call.node.type == "GlobalMaxPool";
     const Sizes spatial = spatial_of(call.shape(0));

@@ -141,7 +141,7 @@ bool all_zero(const Known& known) {
     return true;
 }
 
-/// Of 2 and 4 bits, in a byte whose type does not saturate there.
+/// True for types of 2 and 4 bits, in a byte whose type does not saturate there.
 bool is_narrower(Type type) {
     return packed_bits(type) > 0 && elem_of(type) != ElemType::i4 && !is_real(type);
 }
@@ -205,7 +205,7 @@ std::shared_ptr<const graph::Blocks> blocks_of(graph::Data steps, const Known& s
 
 namespace {
 
-/// What u4 has above i4.
+/// Returns what u4 has above i4.
 double above_i4(Type type) { return type == Type::u4 ? 8 : 0; }
 
 /// Numbers of 4 bits as i4.

@@ -17,7 +17,7 @@ constexpr int64_t most_steps = 4096;
 struct Network {
     int64_t gates = 1;
     int64_t steps = 0, batch = 0, hidden = 0, directions = 1;
-    std::vector<Activation> activations;  ///< of all directions
+    std::vector<Activation> activations;  ///< activations of all directions
     double clip = 0;
     bool batch_first = false;
     std::optional<ValueId> lengths;  ///< [batch, 1]
@@ -197,7 +197,7 @@ Run run_direction(Call& call, const Network& net, Step step, size_t direction, b
         State next = step(cell, part(call, all, t), run.last);
         ValueId& output = run.outputs[static_cast<size_t>(t)];
         output = next.hidden;
-        if (net.lengths) {  // behind its end a sequence keeps its state, and makes zeros
+        if (net.lengths) {  // after its end a sequence keeps its state, and makes zeros
             const ValueId inside =
                 call.emit("greater", {*net.lengths, call.number(static_cast<double>(t), ElemType::i32)}, {},
                           ElemType::u8);
@@ -246,8 +246,8 @@ void rnn(Call& call) { unroll(call, 1, rnn_step, {"Tanh"}); }
 void gru(Call& call) { unroll(call, 3, gru_step, {"Sigmoid", "Tanh"}); }
 void lstm(Call& call) { unroll(call, 4, lstm_step, {"Sigmoid", "Tanh", "Tanh"}); }
 
-/// Weights in steps, [directions, inputs, gates * hidden], as LSTM has them. `scale`: an operand that has one number for each
-/// direction or column; the zero points stand behind it.
+/// Returns weights in steps, [directions, inputs, gates * hidden], as LSTM has them. `scale`: an operand that
+/// has one number for each direction or column; the zero points follow it.
 Operand real_weights(Call& call, size_t operand, size_t scale) {
     if (call.rank(operand) != 3) Call::refuse("its weights need three dimensions");
     Sizes places{call.shape(operand)[0], 1, call.shape(operand)[2]};

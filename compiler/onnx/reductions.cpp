@@ -81,7 +81,8 @@ void cumulative_sum(Call& call) {
                            graph::integer("reverse", call.integer("reverse", 0))}));
 }
 
-/// Each element times the one `step` before it (reverse: behind), then with twice the step, until all are in it.
+/// Multiplies each element by the one `step` before it (reverse: after it), then with twice the step, until
+/// all are in it.
 void cumulative_product(Call& call) {
     const size_t axis = call.axis(call.integer_of(1, "axes"), call.rank(0));
     const bool reverse = call.integer("reverse", 0) != 0;

@@ -74,7 +74,7 @@ struct Found {
     ValueId positions, coordinates, count;  ///< [n], [n, dims], [1]
 };
 
-/// Where a mask is set, in order.
+/// Finds where a mask is set, in order.
 Found found(Call& call, ValueId mask, const Sizes& dims) {
     const ValueId sizes = positions_constant(call, dims, {static_cast<int64_t>(dims.size())});
     const ValueId flat_mask = call.reshape(mask, {elements_of(call.sizes(mask))});
@@ -82,12 +82,12 @@ Found found(Call& call, ValueId mask, const Sizes& dims) {
     return {positions, positions + 1, positions + 2};
 }
 
-/// Where a position is -1.
+/// Finds where a position is -1.
 ValueId is_none(Call& call, ValueId positions) {
     return call.emit("less", {positions, call.number(0, ElemType::i32)}, {}, ElemType::u8);
 }
 
-/// What is gathered at positions, -1 where there is none.
+/// Gathers at positions, -1 where there is none.
 ValueId gathered_or_none(Call& call, ValueId x, ValueId positions, int64_t axis) {
     const ValueId first = call.number(0, ElemType::i32);
     const ValueId made = gathered(call, x, call.binary("max", positions, first), axis);
@@ -146,7 +146,7 @@ ValueId nonnegative_or(Call& call, ValueId x, double other) {
     return call.emit("where", {is_none(call, x), call.number(other, ElemType::i32), x}, {}, ElemType::i32);
 }
 
-/// Which elements of a sorted row differ from the one before.
+/// Marks the elements of a sorted row that differ from the one before.
 ValueId changes(Call& call, ValueId sorted, int64_t n) {
     const ValueId first = call.reshape(call.number(1, ElemType::u8), {1});
     if (n == 1) return first;

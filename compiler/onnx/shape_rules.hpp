@@ -1,5 +1,5 @@
 #pragma once
-// What attributes and operands of shape operators mean; folding and graph nodes ask the same.
+// Attributes and operands of shape operators; folding and graph nodes ask the same.
 #include "compiler/onnx/call.hpp"
 
 namespace kpu::onnx {
@@ -16,7 +16,7 @@ struct SliceSpec {
 };
 SliceSpec slice_spec(Call& call);
 
-/// Before each dimension, then behind each.
+/// Returns the amounts before each dimension, then those after each.
 Sizes pad_amounts(Call& call);
 
 }  // namespace kpu::onnx

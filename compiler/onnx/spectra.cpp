@@ -15,9 +15,9 @@ const double tau = 2 * std::acos(-1.0);
 
 /// A transform along one dimension.
 struct Transform {
-    int64_t size = 0;    ///< of the operand that it takes
-    int64_t length = 0;  ///< of the transform: what the operand lacks is 0
-    int64_t parts = 1;   ///< of an element: 2 are real and imaginary
+    int64_t size = 0;    ///< size of the operand that it takes
+    int64_t length = 0;  ///< length of the transform: what the operand lacks is 0
+    int64_t parts = 1;   ///< parts of an element: 2 are real and imaginary
     int64_t results = 0;
     int64_t parts_of_result = 2;
     bool inverse = false;
@@ -26,7 +26,7 @@ struct Transform {
 /// The real part of a real spectrum's inverse: the other half of the spectrum mirrors this one.
 double mirrored(const Transform& t, int64_t k) { return k == 0 || 2 * k == t.length ? 1 : 2; }
 
-/// What part p of element n adds to part q of result k.
+/// Returns what part p of element n adds to part q of result k.
 double factor(const Transform& t, int64_t n, int64_t p, int64_t k, int64_t q) {
     const double turns = static_cast<double>(n % t.length * (k % t.length) % t.length);
     const double angle = (t.inverse ? tau : -tau) * turns / static_cast<double>(t.length);

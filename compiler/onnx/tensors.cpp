@@ -155,7 +155,7 @@ const graph::Data& mapped(Parsed& parsed, const TensorProto& proto, const std::s
     return file;
 }
 
-/// Nothing is there, where a file might be.
+/// True if nothing is there, where a file might be.
 bool is_missing(const Parsed& parsed, const std::string& location) {
     const fs::path relative(location);
     if (parsed.given.count(location) > 0 || relative.is_absolute() || relative.empty()) return false;
@@ -179,7 +179,7 @@ graph::Data external(Parsed& parsed, const TensorProto& proto, const Place& plac
     return {file.owner, file.bytes + place.offset, bytes};
 }
 
-/// As the file has it; none: `tensor` gets the reason.
+/// Returns the bytes as the file has them; none: `tensor` gets the reason.
 graph::Data stored(Parsed& parsed, const TensorProto& proto, uint64_t bytes, Tensor& tensor) {
     if (proto.data_location() == TensorProto::EXTERNAL) {
         const Place place = place_of(parsed, proto);

@@ -35,7 +35,8 @@ void image_scaler(Call& call) {
     call.result(call.binary("add", scaled, call.constant(offsets, call.elem(scaled))));
 }
 
-/// What is inside of a border [left, top, right, bottom]; with `scale`, so many rows and columns of it.
+/// Crops to what is inside of a border [left, top, right, bottom]; with `scale`, so many rows and columns of
+/// it.
 void crop(Call& call) {
     check_picture(call);
     const Sizes border = call.ints("border"), most = call.ints("scale"), &shape = call.shape(0);

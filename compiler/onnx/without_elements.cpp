@@ -10,7 +10,8 @@
 namespace kpu::onnx {
 namespace {
 
-/// What a reduction of nothing gives, and a product along nothing; none: the opcode gives nothing for nothing.
+/// Returns what a reduction of nothing gives, and a product along nothing; none: the opcode gives nothing for
+/// nothing.
 std::optional<double> value_of_nothing(std::string_view opcode, ElemType elem) {
     const bool real = is_float(elem);
     const values::IntegerRange range = real ? values::IntegerRange{0, 0} : values::range_of(elem);
