@@ -8,7 +8,7 @@
 namespace kpu::compiler::pallas {
 namespace {
 
-/// How an operation that kernels have too is written there: before, between and behind its operands.
+/// Spelling of an operation that kernels have too: before, between and after its operands.
 struct Spelling {
     std::string_view op, before, between, behind;
 };
@@ -118,7 +118,7 @@ const Atom& Body::operand(const Equation& e, size_t at) const {
 
 std::string Body::in(const Equation& e, size_t at) const { return text(operand(e, at)); }
 
-/// As operand of an element-wise operation: dimensions of size 1 stand beside larger ones.
+/// Spreads an operand of an element-wise operation: dimensions of size 1 stand beside larger ones.
 std::string Body::spread(const Equation& e, size_t at) const {
     const std::string value = in(e, at);
     const Shape &own = type_of(e.in[at]).shape, &shape = out_type(e).shape;
@@ -245,7 +245,7 @@ bool Body::shaped(const Equation& e) {
     return true;
 }
 
-/// As jax has it: the parts of a wider element are one more last dimension.
+/// Writes a bitcast as jax has it: the parts of a wider element are one more last dimension.
 void Body::bitcast_last(const Equation& e) {
     const VariableType &from = type_of(operand(e, 0)), &to = out_type(e);
     const std::string type(kernel::name_of(to.type));

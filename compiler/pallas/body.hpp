@@ -86,7 +86,7 @@ class Body {
     const Call& call_;
     KernelWriter& out_;
     std::unordered_map<int, RefPlace> refs_;
-    std::vector<std::string> names_;  ///< of variables; empty: it has no value yet
+    std::vector<std::string> names_;  ///< names of variables; empty: it has no value yet
     std::vector<std::string> indices_, sizes_;
 };
 

@@ -45,7 +45,7 @@ std::string Body::declared(const VariableType& type) {
                                        : fmt::format("broadcast_to{{{}}}({})", join(type.shape), zero));
 }
 
-/// All at once: a value may be the old one of another name.
+/// Assigns all at once: a value may be the old one of another name.
 void Body::assign_all(const std::vector<std::string>& names, const std::vector<Atom>& values) {
     std::vector<std::string> texts;
     for (const Atom& value : values) texts.push_back(text(value));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t alignment = 64;
 
-/// How a type is stored in DDR.
+/// Returns how a type is stored in DDR.
 ElemType elem_of(Type type) { return *parse_elem_type(kernel::name_of(stored(type))); }
 
 class Lowering {

@@ -9,7 +9,7 @@ struct KernelOperand {
     bool reads = false, writes = false;
 };
 struct LoweredCall {
-    std::string text;                     ///< of the kernel
+    std::string text;                     ///< text of the kernel
     std::vector<KernelOperand> operands;  ///< its buffers that are not workgroup memory, in order
 };
 

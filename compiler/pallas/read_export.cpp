@@ -1,4 +1,4 @@
-// JSON to Export: every number is checked here, so that nothing behind it looks at untrusted ones.
+// JSON to Export: every number is checked here, so that nothing after it looks at untrusted ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -186,7 +186,8 @@ class Reader {
         return result;
     }
 
-    /// What every equation may have; of several members with one key the last counts. The others are its parameters.
+    /// Members that every equation may have; of several members with one key the last counts. The others are
+    /// its parameters.
     struct Parts {
         Json op, line, in, out, refs, blocks;
         explicit Parts(const Json& equation) {

@@ -31,7 +31,7 @@ const RefPlace& Body::place(const Equation& e, const Ref& ref) const {
     return found->second;
 }
 
-/// As much of the transforms as makes a window.
+/// Applies as much of the transforms as makes a window.
 RefView Body::view(const Equation& e, const Ref& ref) const {
     RefView view;
     view.place = &place(e, ref);
@@ -95,7 +95,7 @@ std::string Body::mask(const Equation& e, size_t at, const RefView& view) {
     return own == whole ? value : fmt::format("reshape{}({})", braces(whole), value);
 }
 
-/// Behind transforms that are no window all of it moves, and the mask selects.
+/// Loads with a mask. After transforms that are no window all of it moves, and the mask selects.
 void Body::masked_load(const Equation& e, const Ref& ref) {
     const RefView from = view(e, ref);
     const bool direct = !from.place->in_ddr && from.applied == ref.at.size();
@@ -147,7 +147,8 @@ void Body::store(const Equation& e, const Ref& ref, const std::string& value) {
     direct_store(to, values.front().name);
 }
 
-/// Of an indexer with arrays or strides on a value: for each element of the result its place, row-major.
+/// Returns, for an indexer with arrays or strides on a value, the row-major place of each element of the
+/// result.
 Body::Value Body::places_of(const Equation& e, const Shape& shape, const Transform& transform) {
     if (transform.dims.size() != shape.size()) refuse(e, "indices of another rank. Fix: export it again.");
     const Shape strides = strides_of(shape);
