@@ -16,7 +16,7 @@ struct Product {
     bool has_bias = false;
 };
 
-/// Nothing when the node is none, or has an addend that is no constant vector.
+/// Returns the product; nothing when the node is none, or has an addend that is no constant vector.
 std::optional<Product> product_at(const Rewriter& graph, NodeId node);
 
 /// result = value * scale + shift along the last dimension, from a node with a constant that is the only reader

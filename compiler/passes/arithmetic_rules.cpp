@@ -123,7 +123,7 @@ bool merge_clamps(Rewriter& rewriter, NodeId id) {
     return set_interval(rewriter, id, {inner->x, into(inner->low), into(inner->high)});
 }
 
-/// Every number of `from` is one of `to`.
+/// True if every number of `from` is one of `to`.
 bool holds(ElemType to, ElemType from) {
     if (to == from) return true;
     if (is_float(from)) return to == ElemType::f32 && is_float(from);

@@ -13,7 +13,7 @@ class Pieces {
     Pieces(Rewriter& rewriter, const Node& node) : rewriter_(rewriter), node_(node) {}
 
     const graph::Value& of(ValueId id) const { return rewriter_.graph.value(id); }
-    /// What it makes has the type of its first operand, or this one.
+    /// Adds a node whose result has the type of its first operand, or this one.
     ValueId add(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs = {},
                 ElemType elem = ElemType::none) {
         const graph::Value& first = of(operands[0]);
@@ -60,7 +60,7 @@ class Pieces {
 
 // ---- where the largest element is
 
-/// Along `axis`, which stays with size 1.
+/// Results along `axis`, which stays with size 1.
 struct Found {
     ValueId greatest, place;
 };
@@ -80,7 +80,7 @@ class Search {
             graph::attributes({graph::ints("axes", {axis}), graph::integer("keepdims", 1)});
         return {pieces_.add(largest_ ? "reduce_max" : "reduce_min", {x}, attrs), place(x, axis)};
     }
-    /// Of several that were found, side by side along an axis, the place of the best.
+    /// Returns, of several that were found, side by side along an axis, the place of the best.
     ValueId best(const Found& of, int64_t axis) {
         return pieces_.gathered(of.place, place(of.greatest, axis), axis);
     }

@@ -1,4 +1,4 @@
-// Groups: a node with the chain of elementwise nodes behind it, which stays on chip.
+// Groups: a node with the chain of elementwise nodes after it, which stays on chip.
 #include <algorithm>
 #include <set>
 

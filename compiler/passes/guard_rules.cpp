@@ -1,4 +1,5 @@
-// Guards behind a softmax that its rows do not need: exporters replace NaN, which is what a row of -infinity gives.
+// Guards after a softmax that its rows do not need: exporters replace NaN, which is what a row of -infinity
+// gives.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +16,7 @@ constexpr int most_depth = 24;
 
 bool is_small(double x) { return std::fabs(x) <= finite_scores; }
 
-/// Its elements are finite whatever the inputs are, where products of the network are.
+/// True if its elements are finite whatever the inputs are, where products of the network are.
 bool is_finite(const Rewriter& rewriter, ValueId id, int depth = 0) {
     const graph::Value& value = rewriter.graph.value(id);
     if (value.constant()) {
@@ -41,7 +42,7 @@ bool is_finite(const Rewriter& rewriter, ValueId id, int depth = 0) {
            all_from(0);
 }
 
-/// Of each row along the last dimension some element is finite, and none is +infinity or NaN.
+/// True if in each row along the last dimension some element is finite, and none is +infinity or NaN.
 bool rows_have_keys(const Rewriter& rewriter, ValueId id, int64_t keys, int depth = 0) {
     if (is_finite(rewriter, id)) return true;
     const graph::Value& value = rewriter.graph.value(id);

@@ -101,7 +101,7 @@ class WideNorms {
         for (const NodeId n : found) take(n);
     }
 
-    /// With the statistics that it reads, and the x - mean.
+    /// Takes a node with the statistics that it reads, and the x - mean.
     void take(NodeId first) {
         std::vector<NodeId> open{first};
         while (!open.empty()) {
@@ -128,8 +128,8 @@ class WideNorms {
     const graph::Supports& supports_;
     std::vector<int32_t> makers_;
     std::vector<std::vector<NodeId>> users_;
-    std::vector<bool> statistic_;  ///< by value
-    std::vector<bool> inside_;     ///< by node: part of a norm
+    std::vector<bool> statistic_;  ///< indexed by value
+    std::vector<bool> inside_;     ///< for each node: part of a norm
 };
 
 }  // namespace

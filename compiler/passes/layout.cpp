@@ -128,7 +128,7 @@ bool reshape_first(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// One round of search. Result: whether another one may find more.
+/// Makes one round of search. True if another one may find more. Result: whether another one may find more.
 bool assign_once(Graph& graph, bool host_layout) {
     {
         Rewriter rewriter(graph);

@@ -298,7 +298,7 @@ std::vector<std::pair<NodeId, Perm>> Layouts::spread(NodeId from, const Perm& or
     return result;
 }
 
-/// Of the orders that edges of the component ask for, those of the largest arrays are tried.
+/// Tries orders that edges of the component ask for, those of the largest arrays.
 bool Layouts::improve(const Component& component) {
     constexpr size_t most_tries = 24;
     struct Try {

@@ -38,7 +38,8 @@ class Layouts {
   private:
     struct Cost {
         uint64_t moved = 0;  ///< bits of elements that transposes move
-        uint64_t early = 0;  ///< of these before free nodes, which had better stay with what made the value
+        /// Number of these before free nodes, which had better stay with what made the value.
+        uint64_t early = 0;
         bool operator<(const Cost& o) const { return moved != o.moved ? moved < o.moved : early < o.early; }
     };
     struct Wish {
@@ -56,7 +57,7 @@ class Layouts {
     };
     struct Edge {
         ValueId value;
-        bool made;  ///< by the node; else read
+        bool made;  ///< made by the node; else read
     };
     using Component = std::vector<NodeId>;
 
@@ -87,8 +88,8 @@ class Layouts {
     std::vector<Perm> relations_;
     std::vector<bool> free_;
     std::vector<Perm> orders_;
-    std::vector<Class> classes_;                     ///< by root
-    std::vector<std::vector<NodeId>> free_readers_;  ///< by root
+    std::vector<Class> classes_;                     ///< indexed by root
+    std::vector<std::vector<NodeId>> free_readers_;  ///< indexed by root
     std::vector<int32_t> component_of_;
     Cost cost_;
 };

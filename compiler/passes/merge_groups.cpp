@@ -53,7 +53,8 @@ int64_t best_merge(const Options& options, const GroupedConvolution& of) {
     return merged;
 }
 
-/// Each block of W, with so many groups, where it is among those that are merged; beside them what stands for zero.
+/// Places each block of W, with so many groups, where it is among those that are merged; beside them what
+/// stands for zero.
 graph::Data on_diagonal(const graph::Value& w, const GroupedConvolution& of, int64_t groups, int64_t merged) {
     const auto each = static_cast<size_t>(graph::element_bytes(w.elem));
     const int64_t columns = groups * of.out, rows = of.in * merged;
@@ -107,7 +108,7 @@ std::pair<std::vector<ValueId>, BoundAttrs> convolution_of(Rewriter& rewriter, c
     return {std::move(operands), std::move(attrs)};
 }
 
-/// Nothing: they stay as they are.
+/// Returns the grouped convolution; nothing: they stay as they are.
 std::optional<GroupedConvolution> groups_of(const Graph& graph, const Node& node) {
     if (!is_any(node, {"conv1d", "conv2d", "conv2d.acc", "conv3d", "depthwise_conv2d"})) return std::nullopt;
     const graph::Value &x = graph.value(node.inputs[0]), &w = graph.value(node.inputs[1]),

@@ -12,7 +12,7 @@ namespace kpu::passes {
 namespace {
 
 enum class Kind : uint8_t {
-    mean,      ///< of x
+    mean,      ///< mean of x
     square,    ///< the mean of x * x
     variance,  ///< the mean of (x - mean) * (x - mean)
 };
@@ -43,7 +43,7 @@ struct Inverse {
     std::vector<Factor> factors;
 };
 
-/// What a node computes: (x - mean) / root, or x / root, times constants.
+/// Computation of a node: (x - mean) / root, or x / root, times constants.
 struct Norm {
     Root root;
     std::vector<Factor> factors;
@@ -55,7 +55,7 @@ class Reader {
   public:
     explicit Reader(const Rewriter& rewriter) : rewriter_(rewriter), graph_(rewriter.graph) {}
 
-    /// Of a product or quotient.
+    /// Matches a product or quotient.
     std::optional<Norm> quotient(const Node& node) const {
         const size_t operands = node.inputs.size();
         for (size_t i = 0; i < operands && operands == 2; ++i) {
@@ -93,7 +93,7 @@ class Reader {
         return node != nullptr && is(*node, opcode) ? node : nullptr;
     }
 
-    /// What a value was before casts between floats.
+    /// Returns what a value was before casts between floats.
     ValueId bare(ValueId id) const {
         for (const Node* node = made_by(id, "cast"); node != nullptr; node = made_by(id, "cast")) {
             if (!is_plain_float(graph_.value(node->inputs[0]))) break;
@@ -246,7 +246,7 @@ class Reader {
 
     // ---- roots
 
-    /// What the root is drawn of.
+    /// Returns what the root is drawn of.
     std::optional<Root> radicand(ValueId value, int steps) const {
         if (const auto of = statistic(value, most_steps)) return root_of(*of, 0);
         const Node* node = maker(value);

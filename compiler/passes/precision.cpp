@@ -54,7 +54,8 @@ class WideOutputs {
     bool wide(ValueId id) const { return wide_[id]; }
 
   private:
-    /// From the output back to the result of a product, if nobody else reads what lies between.
+    /// Returns the values from the output back to the result of a product, if nobody else reads what lies
+    /// between.
     std::vector<ValueId> path_to_product(ValueId id) const {
         std::vector<ValueId> path{id};
         while (true) {

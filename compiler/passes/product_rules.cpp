@@ -12,8 +12,8 @@ namespace {
 /// A batch of matrices of which each stands `times` times in a row, made of one where it stands once.
 struct Repeated {
     ValueId once = 0;
-    Dims lead;            ///< of the batch that stands once
-    int64_t times = 1;    ///< how often each matrix stands
+    Dims lead;            ///< dimensions of the batch that stands once
+    int64_t times = 1;    ///< number of times that each matrix stands
     bool turned = false;  ///< rows and columns are exchanged on the way
 };
 

@@ -38,7 +38,7 @@ class LayoutRewriter {
     /// A class of values (layouts.hpp): the orders in which it exists.
     struct Array {
         std::vector<Stored> stored;
-        std::vector<Node> transposes;  ///< of the old graph, not used yet to name new ones
+        std::vector<Node> transposes;  ///< transposes of the old graph, not used yet to name new ones
         int32_t maker = -1;            ///< in nodes_
         int32_t reader = -1;
     };
@@ -222,9 +222,9 @@ class LayoutRewriter {
     Graph& graph_;
     const Layouts& layouts_;
     bool host_layout_;
-    std::vector<Dims> shapes_;  ///< of the old graph
+    std::vector<Dims> shapes_;  ///< shapes of the old graph
     std::vector<BoundQuant> quants_;
-    std::vector<Array> arrays_;  ///< by root
+    std::vector<Array> arrays_;  ///< indexed by root
     std::vector<Node> nodes_;
 };
 

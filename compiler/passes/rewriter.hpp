@@ -27,7 +27,7 @@ class Rewriter {
     /// The nodes that read it, one for each operand.
     const std::vector<NodeId>& users(ValueId id) const { return users_[id]; }
     bool is_output(ValueId id) const { return output_uses_[id] > 0; }
-    /// Nothing but this node reads it.
+    /// True if nothing but this node reads it.
     bool read_only_by(ValueId id, NodeId node) const;
     bool alive(NodeId node) const { return !graph.nodes[node].outputs.empty(); }
 
@@ -56,7 +56,7 @@ class Rewriter {
     std::vector<uint32_t> output_uses_;
 };
 
-/// Orders nodes so that each stands behind those that it reads, otherwise as they are. Throws InternalError on
+/// Orders nodes so that each stands after those that it reads, otherwise as they are. Throws InternalError on
 /// a cycle.
 void sort_nodes(Graph& graph);
 

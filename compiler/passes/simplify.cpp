@@ -1,4 +1,4 @@
-// What changes nothing goes: identities, doubled nodes, views of views.
+// Removes what changes nothing: identities, doubled nodes, views of views.
 #include <fmt/ranges.h>
 
 #include <algorithm>

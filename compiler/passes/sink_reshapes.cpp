@@ -1,6 +1,6 @@
-// Reshapes behind products move behind the elementwise nodes and norms that follow: products of many dimensions
-// are computed as [rows, columns], and what is added and activated behind them joins their group. Concatenations of
-// products move behind activations too.
+// Reshapes after products move after the elementwise nodes and norms that follow: products of many dimensions
+// are computed as [rows, columns], and what is added and activated after them joins their group.
+// Concatenations of products move after activations too.
 #include <algorithm>
 #include <optional>
 
@@ -114,7 +114,7 @@ class Sink {
         return result;
     }
 
-    /// The shape in front of a reshape that can move behind this node.
+    /// Finds the shape before a reshape that can move after this node.
     bool find_rows(const Node& node) {
         const bool elementwise = is_elementwise(node);
         const size_t candidates = elementwise ? node.inputs.size() : 1;
@@ -170,7 +170,7 @@ class Sink {
 
 }  // namespace
 
-/// So it joins their groups, and their results need not be kept until all are there.
+/// Computes parts, so that they join their groups, and their results need not be kept until all are there.
 bool compute_parts(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
