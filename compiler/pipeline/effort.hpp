@@ -1,5 +1,5 @@
 #pragma once
-// How much is done to find mappings: the closed forms of one operation alone, or a look at the best few in the program.
+// Effort to find mappings: the closed forms of one operation alone, or a look at the best few in the program.
 #include <optional>
 
 #include "compiler/emit/emit.hpp"

@@ -121,7 +121,7 @@ class Reader {
     const std::string& path_;
 };
 
-/// Where an operation's result goes; none: to the host.
+/// Names where an operation's result goes; none: to the host.
 const char* output_home(const compiler::Lowered& lowered, const compiler::PlannedOp& op) {
     for (size_t i = 0; i < op.op.operands.size(); ++i) {
         const compiler::TileOperand& operand = op.op.operands[i];

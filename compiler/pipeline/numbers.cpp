@@ -39,7 +39,7 @@ std::vector<double> numbers(std::string_view text, std::string_view option) {
     return result;
 }
 
-/// Without the first ones.
+/// Samples without the first ones.
 class LaterSamples : public quantize::Samples {
   public:
     LaterSamples(const quantize::Samples& all, size_t first) : all_(all), first_(first) {}

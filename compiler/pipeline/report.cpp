@@ -38,7 +38,7 @@ std::string shared_text(const compiler::Lowered& lowered, const compiler::Planne
     return "";
 }
 
-/// How many groups of a convolution stand side by side in one of its task's.
+/// Says how many groups of a convolution stand side by side in one of its tasks.
 std::string merged_text(const compiler::Lowered& lowered, const compiler::PlannedOp& op) {
     const graph::Node& anchor = lowered.plan.graph->nodes[op.op.nodes[op.op.anchor].node];
     const int64_t blocks = anchor.attrs.integer("blocks", 1);

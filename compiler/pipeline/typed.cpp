@@ -13,7 +13,7 @@
 namespace kpu::pipeline {
 namespace {
 
-/// On standard error, or in the file of --print-graph with its constants beside it.
+/// Prints on standard error, or in the file of --print-graph with its constants beside it.
 void print(const compiler::LoadRequest& request, const std::string& title, const graph::Graph& graph,
            const graph::TextHead& head) {
     const std::string& path = request.options.text("print-graph");
@@ -27,7 +27,7 @@ void print(const compiler::LoadRequest& request, const std::string& title, const
     write_file(path + ".bin", constants);
 }
 
-/// What decides numbers, and has nothing to decide behind the stage of types.
+/// Options that decide numbers, and have nothing to decide after the stage of types.
 constexpr const char* of_types[] = {"accuracy", "report-accuracy", "keep", "export-qdq"};
 
 class Typing {
@@ -68,7 +68,7 @@ class Typing {
     }
 
   private:
-    /// What is chosen by values, or holds them, needs the model's own.
+    /// Checks that the model has values of its own, which whatever is chosen by values, or holds them, needs.
     void check_values() const {
         if (graph_.absent.empty()) return;
         for (const char* const option : {"accuracy", "report-accuracy", "export-qdq"}) {
