@@ -105,7 +105,7 @@ Plan settled(Plan plan, const Target& target) {
     return plan;
 }
 
-/// With tilings that were found for its operations.
+/// Makes a plan with tilings that were found for its operations.
 Plan tiled(Plan plan, const Target& target, const std::vector<Tiling>& tilings) {
     for (size_t number = 0; number < plan.ops.size(); ++number) {
         PlannedOp& op = plan.ops[number];
