@@ -1,5 +1,5 @@
 #pragma once
-// What an output is joined of.
+// Parts that an output is joined of.
 #include <vector>
 
 #include "compiler/graph/graph.hpp"

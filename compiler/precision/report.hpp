@@ -5,7 +5,7 @@
 
 namespace kpu::precision {
 
-/// What a layer takes of the device as it is compiled.
+/// Cost of a layer on the device as it is compiled.
 struct Cost {
     double cycles = 0;     ///< predicted
     double energy_pj = 0;  ///< predicted, dynamic
