@@ -54,7 +54,7 @@ class QdqPlanner {
     }
 
     std::vector<std::string> widened;  ///< constants of 4 bits that get 8
-    std::vector<NodeId> narrow;        ///< of sums that may overflow f16
+    std::vector<NodeId> narrow;        ///< nodes of sums that may overflow f16
 
   private:
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
@@ -99,7 +99,8 @@ class QdqPlanner {
         return !std::all_of(node.outputs.begin(), node.outputs.end(), floats);
     }
 
-    /// What only a view, a maximum, a relu or a clamp reads may be made in the steps of their result.
+    /// Spreads steps back: what only a view, a maximum, a relu or a clamp reads may be made in the steps of
+    /// their result.
     void spread_back() {
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
             const Node& node = graph_.nodes[n];

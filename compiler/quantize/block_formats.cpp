@@ -116,7 +116,7 @@ class BlockProducts : ProductRewriter {
         return factor;
     }
 
-    /// In units of the sums.
+    /// Returns the addend in units of the sums.
     ValueId addend(ValueId id, double of_tensor) {
         const Value from = value(id);
         std::vector<double> numbers = graph::numbers(from);

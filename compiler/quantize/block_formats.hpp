@@ -23,7 +23,7 @@ struct BlockFormat {
 
 /// Null: no such format.
 const BlockFormat* find_block_format(std::string_view name);
-/// That of the activations which meet weights in it.
+/// Returns the format of the activations which meet weights in it.
 const BlockFormat& activations_of(const BlockFormat& weights);
 
 /// `graph` has the device's floats, and products without an addend or with a constant one (split_addends). Nodes that are kept

@@ -199,7 +199,7 @@ class Finder {
     const Graph& graph_;
     std::vector<std::vector<NodeId>> users_;
     std::vector<ValueId> parents_;
-    std::vector<ChannelClass> of_;    ///< by value: of the class whose root it is
+    std::vector<ChannelClass> of_;    ///< for each value: of the class whose root it is
     std::map<ValueId, bool> pinned_;  ///< roots of what stays as it is
 };
 

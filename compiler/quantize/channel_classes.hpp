@@ -18,7 +18,8 @@ struct ChannelClass {
     std::vector<graph::NodeId> bounds;      ///< clamps between 0 and a bound
 };
 
-/// Those with makers and readers. Nodes that are kept in a type, and what several nodes share, are in none.
+/// Returns the classes with makers and readers. Nodes that are kept in a type, and what several nodes share,
+/// are in none.
 std::vector<ChannelClass> channel_classes(const graph::Graph& graph);
 
 /// The input channel of a product that the weight at [..., i, o] multiplies.

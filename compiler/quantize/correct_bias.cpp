@@ -22,7 +22,7 @@ using graph::ValueId;
 constexpr size_t most_samples = 16;  // all their values live at once
 constexpr double most_steps = 0x1p30;
 
-using Means = std::vector<double>;  ///< by channel, the last dimension
+using Means = std::vector<double>;  ///< indexed by channel, the last dimension
 
 /// The mean of each channel of numbers in C order.
 template <class Number>
@@ -172,8 +172,8 @@ class Correction {
     const Samples& samples_;
     std::unique_ptr<values::ComputeBackend> engine_ = values::make_fast_backend();
     std::map<std::string, size_t, std::less<>> products_;            ///< nodes by the name of their result
-    std::map<std::string, std::vector<Means>, std::less<>> wanted_;  ///< by result and sample
-    std::vector<std::vector<Data>> frames_;                          ///< by sample and value
+    std::map<std::string, std::vector<Means>, std::less<>> wanted_;  ///< indexed by result and sample
+    std::vector<std::vector<Data>> frames_;                          ///< indexed by sample and value
     std::vector<size_t> last_use_;
 };
 

@@ -19,9 +19,9 @@ using graph::NodeId;
 using graph::Value;
 using graph::ValueId;
 
-using Factors = std::vector<double>;  ///< by channel
+using Factors = std::vector<double>;  ///< indexed by channel
 
-constexpr double least_factor = 0x1p-6;  // weights behind stay normal numbers of f16
+constexpr double least_factor = 0x1p-6;  // later weights stay normal numbers of f16
 constexpr double room = 2;               // other inputs may exceed what the samples show of a single channel
 
 // ---- what channels hold
@@ -30,7 +30,7 @@ constexpr double room = 2;               // other inputs may exceed what the sam
 struct Seen {
     std::vector<float> lows, highs;
     std::vector<double> squares;  ///< sums
-    double count = 0;             ///< of a channel's numbers
+    double count = 0;             ///< number of a channel's numbers
 
     void add(const float* numbers, uint64_t elements, size_t channels) {
         constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -142,7 +142,7 @@ class Reader {
         }
     }
 
-    /// Of all that output channel o sums up.
+    /// Returns the power of all that output channel o sums up.
     double power_of_operands(size_t o, const Factors& factors) const {
         double power = 0;
         for (size_t i = 0; i < inputs_; ++i) {
@@ -152,11 +152,12 @@ class Reader {
         return power * double(rows_ / inputs_);
     }
 
-    size_t channels_, inputs_ = 1, rows_ = 0;  ///< of the class; of an output channel; rows of the weights
+    /// Sizes of the class; of an output channel; rows of the weights.
+    size_t channels_, inputs_ = 1, rows_ = 0;
     graph::Data weights_;
     std::vector<size_t> first_;  ///< input channel of each output channel
-    Factors squares_, largest_;  ///< of weights, by input channel: sum of squares, greatest size
-    Factors powers_;             ///< of operands
+    Factors squares_, largest_;  ///< values of weights, by input channel: sum of squares, greatest size
+    Factors powers_;             ///< powers of operands
     double signal_ = 0;
 };
 
@@ -176,7 +177,7 @@ class Chooser {
         }
     }
 
-    /// All 1: nothing is better.
+    /// Returns the best factors; all 1 when nothing is better.
     Factors run() const {
         Factors best(channels_, 1);
         double least = noise(best);
@@ -219,7 +220,7 @@ class Chooser {
         return sum;
     }
 
-    /// Between the channel's part of the range, so that the tensor's stays, and 1.
+    /// Returns factors between the channel's part of the range, so that the tensor's stays, and 1.
     Factors candidate(double of_range, double of_weights) const {
         Factors factors(channels_, 1);
         double most = 0;
@@ -331,7 +332,7 @@ class Equaliser {
     }
 
     Graph graph_;
-    std::map<NodeId, Factors> input_, output_, bounds_;  ///< by node
+    std::map<NodeId, Factors> input_, output_, bounds_;  ///< indexed by node
 };
 
 bool are_ones(const Factors& factors) {

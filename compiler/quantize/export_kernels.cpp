@@ -16,7 +16,7 @@ Sizes whole_numbers_of(const graph::Value& value) {
     return result;
 }
 
-/// {before..., dims..., behind...}
+/// Returns {before..., dims..., behind...}.
 Sizes with_dims(Sizes before, const Sizes& dims, const Sizes& behind) {
     before.insert(before.end(), dims.begin(), dims.end());
     before.insert(before.end(), behind.begin(), behind.end());
@@ -74,13 +74,13 @@ void scatter_reduce(ExportedNode& n) {
     scatter(n, names.at(static_cast<size_t>(n.integer("how"))));
 }
 
-// ---- results whose length depends on data: what is behind them is -1
+// ---- results whose length depends on data: what follows them is -1
 
 std::string none(ExportedNode& n, const Sizes& shape, int64_t value = -1) {
     return n.op("Expand", {n.integers({}, {value}), n.integers(shape)});
 }
 
-/// The first `shape[0]` rows of `found`, and -1 behind.
+/// Returns the first `shape[0]` rows of `found`, and -1 after them.
 std::string filled_up(ExportedNode& n, const std::string& found, const Sizes& shape) {
     const std::string longer = n.op("Concat", {found, none(n, shape)}, {OnnxWriter::integer("axis", 0)});
     return n.op("Slice", {longer, n.integers({0}), n.integers({shape[0]}), n.integers({0})});

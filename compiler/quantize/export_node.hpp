@@ -42,7 +42,7 @@ class ExportedNode {
     const Sizes& ints(std::string_view name) const;
     /// The attribute `axis`, from the front.
     int64_t axis() const;
-    /// Those of these attributes that the node has; ONNX calls them so, too.
+    /// Returns those of these attributes that the node has; ONNX calls them so, too.
     std::vector<OnnxWriter::Attribute> attributes(const std::vector<std::string_view>& names) const;
 
     // ---- nodes of the model
@@ -52,7 +52,7 @@ class ExportedNode {
     std::string cast(const std::string& name, int type);
     std::string transposed(const std::string& name, const Sizes& perm);
     std::string reshaped(const std::string& name, const Sizes& shape);
-    /// One number, rank 0, of the type of wide(); floats for floats.
+    /// Makes one number, rank 0, of the type of wide(); floats for floats.
     std::string number(double value, size_t like_operand = 0);
     std::string floats(const Sizes& shape, const std::vector<double>& numbers);
     std::string integers(const Sizes& numbers);
@@ -77,7 +77,7 @@ class ExportedNode {
 Sizes channels_first(size_t rank);
 Sizes channels_last(size_t rank);
 
-/// How nodes of each opcode are written, by its name.
+/// Exports of each opcode's nodes, by its name.
 using Exports = std::unordered_map<std::string_view, std::function<void(ExportedNode&)>>;
 void export_elementwise(Exports& t);
 void export_products(Exports& t);

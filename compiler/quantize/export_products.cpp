@@ -91,7 +91,8 @@ void product(ExportedNode& n) {
     sums(n, has_addend(n) ? n.op("Add", {y, addend(n)}) : y);
 }
 
-/// Weights of each group behind each other along the input channels: W [window, Cin / groups, Cout].
+/// Joins the weights of the groups one after the other along the input channels: W [window, Cin / groups,
+/// Cout].
 std::string weights_of_groups(ExportedNode& n, int64_t groups) {
     Sizes shape = sizes_of(n.in(1).shape);
     const int64_t cin = shape[shape.size() - 2] * groups, cout = shape.back() / groups;

@@ -27,7 +27,7 @@ class ExportedValues {
     /// The same as ONNX's bool.
     std::string truth(graph::ValueId id);
 
-    /// What a node made, numbers of this type, becomes the value: steps where it has some.
+    /// Records what a node made, numbers of this type, as the value: steps where it has some.
     void made(graph::ValueId id, const std::string& name, int type);
     void made_truth(graph::ValueId id, const std::string& name) { forms_[id].truth = name; }
 

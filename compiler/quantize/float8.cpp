@@ -113,7 +113,7 @@ class Float8 : ProductRewriter {
         return factor;
     }
 
-    /// What exceeds the samples' range saturates in f8e4m3. f8e5m2 has numbers to spare, more than f16 has above its own greatest.
+    /// Returns the headroom: what exceeds the samples' range saturates in f8e4m3.
     double headroom() const { return elem_ == ElemType::f8e5m2 ? 16 : 1; }
 
     Factor constant_factor(ValueId id, bool by_channel) {
@@ -128,7 +128,8 @@ class Float8 : ProductRewriter {
         return {graph_.add_constant(from.name, elem_, from.shape, graph::make_numbers(elem_, all)), scales};
     }
 
-    /// In steps of the sums; an addend that is the same for all channels gets numbers of its own for each.
+    /// Returns the addend in steps of the sums; one that is the same for all channels gets numbers of its own
+    /// for each.
     ValueId scaled_addend(ValueId id, const std::vector<double>& scales) {
         const Value from = value(id);
         const std::vector<double> given = graph::numbers(from);
@@ -158,7 +159,7 @@ class Float8 : ProductRewriter {
     ElemType elem_;
     double greatest_;
     const graph::Supports& supports_;
-    std::vector<ValueId> views_;  ///< by value, what it is a cast or a view of
+    std::vector<ValueId> views_;  ///< for each value, what it is a cast or a view of
     std::map<ValueId, Factor> computed_;
 };
 

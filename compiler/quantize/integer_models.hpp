@@ -1,5 +1,5 @@
 #pragma once
-// What models of integer operators (QLinearConv and its kin) need on devices of i8.
+// Needs of models of integer operators (QLinearConv and its kin) on devices of i8.
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/supports.hpp"
 
@@ -9,8 +9,8 @@ namespace kpu::quantize {
 /// integers stay, and what must have one type with them; where products meet them, they are converted.
 void make_signed(graph::Graph& graph);
 
-/// `quantize` behind a float input that nothing else reads, and `dequantize` before an output: the host's, at
-/// load and store.
+/// Moves `quantize` after a float input that nothing else reads, and `dequantize` before an output, to the
+/// host, at load and store.
 void quantize_on_host(graph::Graph& graph);
 
 /// Sums of products of integers are too large for 16-bit floats, and their scales too small: until both have met, the floats

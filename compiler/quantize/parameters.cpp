@@ -243,7 +243,7 @@ GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
     return made;
 }
 
-/// Of the scales of one tap of a window.
+/// Returns the bytes of the scales of one tap of a window.
 static size_t tap_bytes(const graph::Blocks& blocks) {
     const size_t rank = blocks.shape.rank;
     return static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) *

@@ -11,8 +11,8 @@ namespace kpu::quantize {
 BoundQuant per_tensor(double scale, int64_t zero_point);
 BoundQuant per_channel(int axis, std::vector<double> scales);
 bool equal(const BoundQuant& a, const BoundQuant& b);
-/// That of a value which is reshaped; none if its scales are those of no dimension any more. A dimension that
-/// holds the channels several times has their scales as often.
+/// Returns the quantisation of a value which is reshaped; none if its scales are those of no dimension any
+/// more. A dimension that holds the channels several times has their scales as often.
 std::optional<BoundQuant> reshaped(const BoundQuant& quant, const Dims& from, const Dims& to);
 
 /// i8 for numbers of this range and for 0, which is a step of its own: the zero point.
@@ -48,7 +48,8 @@ struct GroupedWeights {
 GroupedWeights grouped_weights(const graph::Value& value, int64_t group_size);
 /// Whether the blocks that a model brings are groups of the summed dimension, the same for all taps of a window.
 bool has_groups(const graph::Value& value);
-/// As the model brings them: with zero points, if some are not 0, in the second half of the scales.
+/// Returns groups as the model brings them: with zero points, if some are not 0, in the second half of the
+/// scales.
 GroupedWeights given_groups(const graph::Value& value);
 
 /// The scales of weights below which this bias, in steps of x_scale * w_scale, would not fit 31 bits. The last

@@ -18,7 +18,7 @@ namespace kpu::quantize {
 namespace {
 
 constexpr size_t max_file_bytes = size_t{256} << 20;
-/// Of a PNG, compressed data behind its last row: the end of the stream, and what a writer left over.
+/// Most compressed data of a PNG after its last row: the end of the stream, and what a writer left over.
 constexpr size_t most_behind = size_t{64} << 10;
 
 [[noreturn]] void damaged(const std::string& path, const std::string& why) {

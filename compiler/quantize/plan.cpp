@@ -30,7 +30,7 @@ bool is_smooth(const OpcodeSpec& spec) {
     return is_one_of(spec.name, names);
 }
 
-/// What loses nothing in int8.
+/// True for what loses nothing in int8.
 bool is_exact(const OpcodeSpec& spec) {
     static constexpr std::array<std::string_view, 6> names = {"relu", "clamp", "min", "max", "abs", "neg"};
     return is_one_of(spec.name, names);
@@ -99,7 +99,7 @@ class Planner {
         return plan_.reasons[n].empty() ? Mode::quantized : Mode::real;
     }
 
-    /// Why a node is no int8 one; empty: it is.
+    /// Says why a node is no int8 one; empty: it is.
     std::string_view why_not(const Node& node) const {
         const OpcodeSpec& row = node.spec();
         for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -168,7 +168,7 @@ class Planner {
                (range.all_finite && std::fabs(range.low) <= most && std::fabs(range.high) <= most);
     }
 
-    /// Of the int8 form.
+    /// Returns the types of the int8 form.
     std::vector<ElemType> types(const Node& node, bool inputs) const {
         std::vector<ElemType> result;
         for (const ValueId id : inputs ? node.inputs : node.outputs)
@@ -181,7 +181,7 @@ class Planner {
         return producers_[id] >= 0 && plan_.modes[static_cast<size_t>(producers_[id])] == Mode::real;
     }
 
-    /// Between floats nothing is worth quantizing but a product.
+    /// Follows operands: between floats nothing is worth quantizing but a product.
     void follow_operands() {
         for (size_t n = 0; n < graph_.nodes.size(); ++n) {
             const Node& node = graph_.nodes[n];
@@ -227,8 +227,9 @@ class Planner {
         }
     }
 
-    /// A result that joins parts of very different ranges (boxes and probabilities) would leave the narrow ones
-    /// few steps: behind the last product it is computed in floats, with what leads to it.
+    /// Follows joins. A result that joins parts of very different ranges (boxes and probabilities) would
+    /// leave the narrow ones few steps: after the last product it is computed in floats, with what leads to
+    /// it.
     void follow_joins() {
         std::vector<bool> joined(graph_.values.size(), false);
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
@@ -295,7 +296,7 @@ class Planner {
         return is_output || is_supported(supports_, "dequantize", {ElemType::i32}, {real_});
     }
 
-    /// Whether everything behind a value is float, or may be; `tail` gets the nodes that are to become so.
+    /// True if everything after a value is float, or may be; `tail` gets the nodes that are to become so.
     bool is_tail(ValueId id, std::vector<NodeId>& tail) const {
         if (users_[id].empty()) return output_[id];
         for (const NodeId user : users_[id]) {
@@ -331,7 +332,7 @@ class Planner {
             if (keeps_steps(node)) {
                 share_with_operands(node);
             } else if (is_bound(node) && has_free_scale(node.inputs[0])) {
-                // the range behind the bound: what is outside saturates in any case
+                // the range after the bound: what is outside saturates in any case
                 tie(node.inputs[0], node.outputs[0]);
                 counts_[node.inputs[0]] = false;
             }
@@ -381,7 +382,7 @@ class Planner {
         }
     }
 
-    /// What the node lets through whatever the channel.
+    /// Returns what the node lets through whatever the channel.
     Range bounds_of(const Node& node) const {
         Range bounds;
         if (node.spec().name == "min") {
@@ -417,7 +418,7 @@ class Planner {
     std::vector<bool> feeds_product_;
     std::vector<bool> output_;
     std::vector<ValueId> parents_;
-    std::vector<bool> counts_;  ///< by value: its range counts for its scale
+    std::vector<bool> counts_;  ///< for each value: its range counts for its scale
     Plan plan_;
 };
 

@@ -17,7 +17,7 @@
 namespace kpu::quantize {
 
 struct QuantizeOptions {
-    ElemType real = ElemType::f16;  ///< of what is not int8: a float type of the device
+    ElemType real = ElemType::f16;  ///< type of what is not int8: a float type of the device
     Supports supports;
     RangeOptions ranges;
     /// Constant weights of matrix products and convolutions are i4, with a scale for each output channel and group of so
@@ -39,8 +39,8 @@ struct QuantizeResult {
 
 /// The graph's values are floats (f32), or integers that stand for themselves.
 QuantizeResult quantize(const graph::Graph& graph, const Samples& samples, const QuantizeOptions& options);
-/// With ranges that are known, by ValueId of `graph`, which split_addends() has made. `samples`: to correct biases by;
-/// null: they are not corrected.
+/// Quantizes with ranges that are known, by ValueId of `graph`, which split_addends() has made. `samples`: to
+/// correct biases by; null: they are not corrected.
 QuantizeResult quantize(const graph::Graph& graph, const std::vector<Range>& ranges,
                         const QuantizeOptions& options, const Samples* samples = nullptr);
 /// Ranges on samples; inputs that are not finite are refused.

@@ -168,7 +168,7 @@ Range Histogram::least_error() const {
     return best;
 }
 
-/// How many numbers have each of 2048 equal parts of the greatest size.
+/// Counts how many numbers have each of 2048 equal parts of the greatest size.
 std::vector<double> Histogram::sizes() const {
     const double greatest = std::max(std::fabs(range_.low), std::fabs(range_.high));
     std::vector<double> counts(bins, 0);

@@ -22,7 +22,7 @@ using graph::ValueId;
 
 constexpr ValueId absent = UINT32_MAX;
 
-/// What a value of the float graph is in the new one.
+/// Forms of a value of the float graph in the new one.
 struct Forms {
     ValueId steps = absent;                  ///< i8, as it is made
     std::vector<ValueId> others = {};        ///< i8, in steps that only some readers want
@@ -96,7 +96,7 @@ class Rewriter {
         }
         return forms.reals[elem] = made;
     }
-    /// In the type that it has; those of the device if it has none.
+    /// Returns the value in the type that it has; in the device's if it has none.
     ValueId real(ValueId id) {
         const Forms& forms = forms_[id];
         return forms.reals.empty() ? real(id, options_.real) : forms.reals.rbegin()->second;
@@ -115,7 +115,7 @@ class Rewriter {
 
     ValueId steps(ValueId id) { return steps(id, plan_.quants[id]); }
 
-    /// In these steps: rounded once from the floats, if it is made in floats.
+    /// Returns the value in these steps: rounded once from the floats, if it is made in floats.
     ValueId steps(ValueId id, const BoundQuant& quant) {
         Forms& forms = forms_[id];
         const Value& value = from_.value(id);
@@ -132,7 +132,7 @@ class Rewriter {
         return made;
     }
 
-    /// In floats that the device makes steps of.
+    /// Returns the value in floats that the device makes steps of.
     ValueId quantizable(ValueId id) {
         const ValueId own = real(id);
         const bool can = is_supported(options_.supports, "quantize", {to_.value(own).elem}, {ElemType::i8});
@@ -341,7 +341,7 @@ class Rewriter {
         return found->second;
     }
 
-    /// That the biases of all products with these weights ask for.
+    /// Returns the least scales that the biases of all products with these weights ask for.
     std::vector<double> least_scales(ValueId weight) const {
         std::vector<double> least;
         for (const graph::NodeId user : users_[weight]) {
@@ -444,7 +444,7 @@ class Rewriter {
         }
     }
 
-    /// That of its readers, if they agree.
+    /// Returns the type of its readers, if they agree.
     ElemType type_of_input(ValueId id) const {
         ElemType type = ElemType::none;
         for (size_t n = 0; n < from_.nodes.size(); ++n) {
@@ -482,11 +482,11 @@ class Rewriter {
     const Graph& from_;
     const Plan& plan_;
     const QuantizeOptions& options_;
-    std::vector<std::vector<graph::NodeId>> users_;  ///< by value
+    std::vector<std::vector<graph::NodeId>> users_;  ///< indexed by value
     std::vector<Forms> forms_;
-    std::map<ValueId, ValueId> weights_;  ///< of those that become i8 by channels
+    std::map<ValueId, ValueId> weights_;  ///< weights that become i8 by channels
     std::map<ValueId, Groups> groups_;
-    Source source_;  ///< of the node being rewritten: what is inserted is charged to it
+    Source source_;  ///< source of the node being rewritten: what is inserted is charged to it
     Graph to_;
 };
 

@@ -53,7 +53,7 @@ std::vector<int64_t> host_sizes(const Graph& graph, const Port& port) {
 
 // ---- files
 
-/// Where the colours of an input's pictures go.
+/// Layout of the colours of an input's pictures.
 struct PictureLayout {
     int64_t batch = 1, channels = 0, height = 0, width = 0;
     bool planes = true;  ///< a plane for each colour; else the colours of a pixel side by side
@@ -87,7 +87,7 @@ PictureLayout picture_layout(const std::vector<int64_t>& shape, const Port& port
     return layout;
 }
 
-/// One value for each colour; `fallback` where none is given.
+/// Returns one value for each colour; `fallback` where none is given.
 std::vector<double> by_channel(const std::vector<double>& given, int64_t channels, double fallback,
                                std::string_view name) {
     if (given.empty()) return std::vector<double>(static_cast<size_t>(channels), fallback);
@@ -247,7 +247,7 @@ class FolderSamples : public Samples {
     const Graph& graph_;
     SampleOptions options_;
     std::vector<std::string> names_;               ///< sorted
-    std::vector<std::vector<std::string>> files_;  ///< of each sample, one for each input
+    std::vector<std::vector<std::string>> files_;  ///< files of each sample, one for each input
 };
 
 // ---- random numbers

@@ -95,7 +95,8 @@ class Stripper {
         return map_[id] != absent && is_float(to_.graph.value(map_[id]).elem);
     }
 
-    /// Steps of one scale that every user makes floats of, at once or behind operations that keep them.
+    /// True for steps of one scale that every user makes floats of, at once or after operations that keep
+    /// them.
     bool becomes_floats(ValueId id) const {
         const Value& value = from_.value(id);
         const auto returns = [this](NodeId user) {
@@ -232,7 +233,7 @@ class Stripper {
     const Graph& from_;
     std::vector<std::vector<NodeId>> users_;
     std::vector<ValueId> map_;
-    std::vector<bool> output_, absorbed_;  ///< by value
+    std::vector<bool> output_, absorbed_;  ///< indexed by value
     Stripped to_;
 };
 
