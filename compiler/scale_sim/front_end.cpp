@@ -21,8 +21,8 @@ bool is_row(std::string_view line, std::ptrdiff_t commas, const char* others) {
            line.find_first_of(others) == std::string_view::npos;
 }
 
-/// By its first two lines, a header and a layer. In a file called .csv they may have less or be stranger:
-/// what is wrong is then said with its line.
+/// Recognises a topology by its first two lines, a header and a layer. In a file called .csv they may have
+/// less or be stranger: what is wrong is then said with its line.
 bool recognise_topology(std::string_view head, std::string_view file_name) {
     if (starts_with(head, "\xEF\xBB\xBF")) head.remove_prefix(3);
     const bool called_csv = ends_with(file_name, ".csv");

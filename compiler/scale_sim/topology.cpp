@@ -14,13 +14,13 @@
 namespace kpu::compiler {
 namespace {
 
-constexpr uint64_t largest_size = uint64_t{1} << 24;    ///< of one column
+constexpr uint64_t largest_size = uint64_t{1} << 24;    ///< limit of one column
 constexpr uint64_t largest_matrix = uint64_t{1} << 38;  ///< elements of one operand
-constexpr uint64_t most_copies = 1u << 16;              ///< of a layer: channels or products of a batch
+constexpr uint64_t most_copies = 1u << 16;              ///< limit of a layer: channels or products of a batch
 constexpr int64_t align = 4096, burst_align = 1 << 20;
 constexpr size_t gemm_fields = 4, conv_fields = 8;
 
-/// Between the commas; the last one is what follows the last comma.
+/// Returns the fields between the commas; the last one is what follows the last comma.
 std::vector<std::string_view> fields_of(std::string_view line) {
     std::vector<std::string_view> fields;
     for (;;) {
@@ -90,7 +90,7 @@ class Reader {
 
     void note(std::string message) { diagnostics_.info({origin_, line_, 1}, std::move(message)); }
 
-    /// What follows the last comma is no field, unless the line is too short without it.
+    /// Drops what follows the last comma, which is no field unless the line is too short without it.
     void drop_tail(std::vector<std::string_view>& fields) {
         if (fields.size() < 2) return;
         const size_t rest = fields.size() - 1;
@@ -239,9 +239,9 @@ class Reader {
     std::set<std::string> names_;
 };
 
-/// Where the operands and results of the largest layers stand; layers share their places. The array reads and
-/// writes in bursts that end at multiples of 1 MiB: a smaller place crosses none of them and a larger one begins
-/// with one, so that how a layer is cut does not depend on the others.
+/// Places of the operands and results of the largest layers; layers share them. The array reads and writes in
+/// bursts that end at multiples of 1 MiB: a smaller place crosses none of them and a larger one begins with
+/// one, so that how a layer is cut does not depend on the others.
 struct Places {
     struct Place {
         int64_t bytes = 0;
@@ -262,7 +262,7 @@ struct Places {
             grow(y, 4 * layer.m * layer.n);
         }
     }
-    /// One behind the other.
+    /// Returns the end of the places, one after the other.
     int64_t total() const {
         int64_t end = 0;
         for (const Place* place : {&a, &b, &y})
