@@ -17,7 +17,7 @@ struct Step {
     bool renames = false;
 };
 
-/// How a dimension of a tensor follows the indices of a step: index i touches elements [i * step - before,
+/// Relation of a dimension of a tensor to the indices of a step: index i touches elements [i * step - before,
 /// i * step - before + extent).
 struct Follow {
     size_t dim = 0;
@@ -27,7 +27,7 @@ struct Follow {
 /// A step along which the strips run: `extent` indices, and the dimensions that follow them.
 struct Strand {
     int64_t extent = 0;
-    std::map<graph::ValueId, std::vector<Follow>> inputs;  ///< what the step reads; nothing: it is read whole
+    std::map<graph::ValueId, std::vector<Follow>> inputs;  ///< inputs of the step; nothing: it is read whole
     std::map<graph::ValueId, Follow> outputs;
 };
 
@@ -41,16 +41,17 @@ struct Rows {
 struct Chain {
     size_t first = 0, last = 0;
     int64_t strips = 1;
-    std::vector<Strand> strands;            ///< by step, the last one first
-    std::map<graph::ValueId, size_t> dims;  ///< of what the steps make: the dimension that is cut
+    std::vector<Strand> strands;            ///< strand of each step, the last one first
+    std::map<graph::ValueId, size_t> dims;  ///< for what the steps make: the dimension that is cut
     std::map<graph::ValueId, bool> leaves;  ///< somebody outside reads it: it is kept whole
-    /// By strip: rows of each value that the strip needs, halo included, and rows that are new in it.
+    /// Rows of each value that each strip needs, halo included, and rows that are new in it.
     std::map<graph::ValueId, std::vector<Rows>> needed, fresh;
-    /// What each strip reads all of, and is copied to L2 beforehand, with the first step that reads it.
+    /// Values that each strip reads all of, and are copied to L2 beforehand, with the first step that reads
+    /// them.
     std::map<graph::ValueId, size_t> held;
 };
 
-/// What chains are made of.
+/// Steps that chains are made of.
 class Steps {
   public:
     explicit Steps(const graph::Graph& graph);
@@ -82,14 +83,15 @@ class Steps {
     std::vector<std::vector<size_t>> readers_;
     std::vector<bool> output_;
     std::vector<std::vector<graph::ValueId>> made_, read_;
-    std::vector<TileOp> ops_;  ///< by step; empty for one that renames
+    std::vector<TileOp> ops_;  ///< for each step; empty for one that renames
 };
 
 /// Grows chains backwards from the step `last`, whose result is cut along `dim` where its readers leave that open.
 class ChainGrower {
   public:
     ChainGrower(const Steps& steps, size_t last, size_t dim);
-    /// Takes one more step in, in front. False: it cannot be cut together with those behind it.
+    /// Takes one more step in, before the first. False: it cannot be cut together with those after it. False:
+    /// it cannot be cut together with those behind it.
     bool grow();
     const Chain& chain() const { return chain_; }
 

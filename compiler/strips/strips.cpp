@@ -60,10 +60,11 @@ bool has_scores_in_ddr(const Planned& planned) {
     });
 }
 
-/// What the strips of a chain have in L2, beside the tensors that live there when nothing is cut.
+/// Room of a chain's strips in L2, beside the tensors that live there when nothing is cut.
 struct Limits {
     uint64_t l2_bytes = 0;
-    /// Not strips that fit, but so many parts of products of activations, along their batches: strips of parts may fit.
+    /// Number of parts that products of activations are cut into, along their batches, in place of strips
+    /// that fit: strips of parts may fit.
     int64_t parts = 0;
 };
 
@@ -131,7 +132,8 @@ class Planner {
 
     // ---- what a chain saves
 
-    /// How often the bytes of a value are read, by steps of the chain; nothing: some view of them is kept whole.
+    /// Returns how often the bytes of a value are read, by steps of the chain; nothing: some view of them is
+    /// kept whole.
     std::optional<double> times_read(const Chain& chain, ValueId id) const {
         double times = 0;
         if (chain.leaves.at(id)) return std::nullopt;
@@ -210,7 +212,8 @@ class Planner {
         return std::nullopt;
     }
 
-    /// What each strip reads all of, and the host gives or gets: it lives in DRAM. With the first step that reads it.
+    /// Returns what each strip reads all of, and the host gives or gets: it lives in DRAM. With the first
+    /// step that reads it.
     std::map<ValueId, size_t> given_whole(const Chain& chain) const {
         std::map<ValueId, size_t> result;
         for (size_t step = chain.first; step <= chain.last; ++step) {
@@ -318,8 +321,8 @@ void check_wishes(const Graph& graph, const MappingWishes& wishes) {
     }
 }
 
-/// Nodes that only rename bytes stand right behind what they rename, so that none of them is in the midst of a chain that
-/// reads it whole (the values of attention, between softmax and product).
+/// Moves nodes that only rename bytes right after what they rename, so that none of them is in the midst of a
+/// chain that reads it whole (the values of attention, between softmax and product).
 Graph with_early_views(const Graph& graph) {
     Graph result = graph;
     result.nodes.clear();
