@@ -95,7 +95,7 @@ class Describer {
     }
     static Window follow(int axis, int64_t unit = 1) { return {axis, unit, unit, 0}; }
 
-    /// Along the axes that its row names.
+    /// Cuts a kernel along the axes that its row names.
     void kernel(const kernels::Operation& operation) {
         for (const kernels::Cut& cut : operation.cuts) {
             const int64_t extent = out()[static_cast<size_t>(cut.outputs[0])];
@@ -111,7 +111,7 @@ class Describer {
         }
     }
 
-    /// One axis for each dimension of the output.
+    /// Adds one axis for each dimension of the output.
     void output_axes() {
         const Dims y = out();
         for (size_t d = 0; d < y.rank; ++d)
@@ -279,7 +279,8 @@ class Describer {
             window.step = ints("strides")[d];
             window.extent = (ints("kernel_shape")[d] - 1) * dilation + 1;
             window.before = ints("pads")[d];
-            // a last window that reaches beyond counted padding counts less: a rule for what is behind another window
+            // a last window that reaches beyond counted padding counts less: a rule for what follows another
+            // window
             const int64_t end = (out()[d + 1] - 1) * window.step - window.before + window.extent;
             if (is_set("count_include_pad") && end > x[d + 1] + ints("pads")[d + spatial])
                 result_.axes[static_cast<size_t>(window.axis)].least_last = 2;
@@ -337,7 +338,7 @@ class Describer {
         batches();
     }
 
-    /// Each pixel on one side has `block` x `block` on the other; channels stay whole.
+    /// Relates pixels: each on one side has `block` x `block` on the other; channels stay whole.
     void blocks(size_t wide_side) {
         const int64_t block = node_.attrs.integer("block", 1);
         Windows &x = result_.inputs[0], &y = result_.outputs[0];
@@ -356,7 +357,8 @@ class Describer {
             result_.inputs[0][static_cast<size_t>(perm[d])] = result_.outputs[0][d];
     }
 
-    /// Y = X[..., indices, ...]: what lies before and behind the gathered dimension can be cut, the indices too.
+    /// Describes Y = X[..., indices, ...]: what lies before and after the gathered dimension can be cut, the
+    /// indices too.
     void gather() {
         output_axes();
         const Dims x = in(0), indices = shape_of(graph_.value(node_.inputs[1]));
@@ -388,7 +390,7 @@ class Describer {
         }
     }
 
-    /// Only the first dimension can be cut, if it goes through all operands that have as many dimensions.
+    /// Cuts only the first dimension, if it goes through all operands that have as many dimensions.
     void batches() {
         const Dims x = in(0), y = out();
         if (x[0] != y[0] || x.rank != y.rank) return;
@@ -506,7 +508,7 @@ class Group {
     const Graph& graph_;
     const std::vector<bool>& internal_;
     TileOp op_;
-    Windows result_;  ///< of the anchor's first output
+    Windows result_;  ///< windows of the anchor's first output
     Dims shape_;
 };
 

@@ -46,7 +46,7 @@ GroupList groups_of(const Graph& graph) {
     GroupList result;
     const std::vector<Node>& nodes = graph.nodes;
     std::set<std::string> names;
-    std::map<std::string, int> count;  ///< by name of the source
+    std::map<std::string, int> count;  ///< indexed by name of the source
     const auto unique = [&](const std::string& source) {
         for (int& number = count[source];;) {
             std::string name = ++number == 1 ? source : fmt::format("{}:{}", source, number);

@@ -1,6 +1,7 @@
 #pragma once
-// What lowering knows of a group of nodes: the space it iterates over, and which part of each operand a tile of
-// that space touches. Everything behind it (choice of tiles, memory, tasks) is the same for all opcodes.
+// Tile space of a group of nodes, which is all that lowering knows of it: the space it iterates over, and
+// which part of each operand a tile of that space touches. Everything after it (choice of tiles, memory,
+// tasks) is the same for all opcodes.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +11,7 @@
 
 namespace kpu::compiler {
 
-/// How tiles along an axis follow each other.
+/// Sequence of tiles along an axis.
 enum class Walk : uint8_t {
     loop,    ///< iterations of a loop of the program
     unroll,  ///< statements of their own: constants are packed, or quantised, tile by tile
@@ -53,9 +54,9 @@ struct TileOp {
     std::vector<Axis> axes;
     std::vector<TileOperand> operands;
     std::vector<TileNode> nodes;
-    size_t anchor = 0;     ///< of `nodes`
-    std::string name;      ///< of the operation: NodeRange::name
-    graph::Source source;  ///< of its anchor
+    size_t anchor = 0;     ///< index into `nodes`
+    std::string name;      ///< name of the operation: NodeRange::name
+    graph::Source source;  ///< source of its anchor
     std::vector<graph::Source> fused;
 };
 
