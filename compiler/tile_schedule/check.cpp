@@ -18,7 +18,7 @@ struct ArenaTile {
     uint64_t end = 0;
     uint32_t bytes = 0;
     uint32_t writer = nobody;
-    bool sum = false;               ///< of EXECUTEs, not loaded
+    bool sum = false;               ///< sum of EXECUTEs, not loaded
     bool used = true;               ///< a sum: stored, or read as an operand
     bool intact = true;             ///< nothing has overwritten a part
     double scale = 1;               ///< i8: real value of one step

@@ -166,7 +166,7 @@ class Fuser {
     std::map<std::string, const Tensor*> tensors_;
     std::map<std::string, size_t> producer_;
     std::map<std::string, size_t> uses_;
-    std::vector<std::optional<Source>> into_;  ///< by node: the node it continues
+    std::vector<std::optional<Source>> into_;  ///< for each node: the node it continues
     size_t at_ = 0;
 };
 
@@ -246,7 +246,7 @@ class ProductPlanner {
     uint32_t tile_count() const { return tiles_.m * tiles_.k + tiles_.k * tiles_.n; }
 
   private:
-    /// For each width of a block its greatest height.
+    /// Adds for each width of a block its greatest height.
     void add_blocks(uint64_t spare, std::vector<Choice>& choices) const {
         for (uint32_t n = 1; n <= tiles_.n; ++n) {
             for (uint32_t m = tiles_.m; m > 0; m = m > 64 ? m / 2 : m - 1) {
@@ -337,7 +337,7 @@ class Emitter {
         }
     }
 
-    /// Of tiles that are no operands: addends, and what a ReLU takes.
+    /// Returns the loads of tiles that are no operands: addends, and what a ReLU takes.
     uint64_t other_loads() const { return other_loads_; }
 
   private:

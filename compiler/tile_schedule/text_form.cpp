@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-constexpr size_t most_errors = 20;  ///< of one file: the rest mostly follow from the first
+constexpr size_t most_errors = 20;  ///< limit of one file: the rest mostly follow from the first
 
 Words words_of(std::string_view line) {
     line = line.substr(0, line.find('#'));
