@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a program's device directive is looked up with.
+/// Input of the look-up of a program's device directive.
 struct Lookup {
     const Module& module;
     const platforms::Overrides& overrides;

@@ -22,7 +22,7 @@ const FrontEnd& recognise(const Source& source);
 Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options, LoadRequest request,
             Diagnostics& notes);
 
-/// What a user says of the device of a program.
+/// Choice of a user for the device of a program.
 struct DeviceChoice {
     std::string platform;  ///< name or file; empty: what the program asks for, if anything
     platforms::Overrides overrides;

@@ -15,9 +15,9 @@ struct MemoryFile {
     const uint8_t* bytes = nullptr;
     uint64_t size = 0;
 };
-using MemoryFiles = std::map<std::string, MemoryFile>;  ///< by the name that the source has for them
+using MemoryFiles = std::map<std::string, MemoryFile>;  ///< files by the name that the source has for them
 
-/// What a front end reads: recognised by its first bytes, and read as a whole only when asked, so that a file
+/// Input of a front end: recognised by its first bytes, and read as a whole only when asked, so that a file
 /// of gigabytes can be mapped instead.
 class Source {
   public:
