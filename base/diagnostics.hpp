@@ -27,7 +27,7 @@ struct Diagnostic {
     std::vector<std::string> notes;
 };
 
-/// "file:line:col: severity: message", one line, then one line per note.
+/// Returns "file:line:col: severity: message", one line, then one line per note.
 std::string to_string(const Diagnostic& diagnostic);
 
 class Diagnostics {

@@ -11,7 +11,7 @@ namespace kpu {
 uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
 /// SHA-256 in lower-case hexadecimal.
 std::string sha256_hex(std::string_view bytes);
-/// The same of a file's content. Throws UserError when it cannot be read.
+/// Returns the same of a file's content. Throws UserError when it cannot be read.
 std::string sha256_hex_of_file(const std::string& path);
 
 }  // namespace kpu

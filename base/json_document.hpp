@@ -57,7 +57,7 @@ class JsonValue {
     /// Members of an array or object.
     size_t size() const { return node().size; }
 
-    /// A member of an object; none without it. Of several with the key the last one counts.
+    /// Returns a member of an object; none without it. Of several with the key the last one counts.
     JsonValue find(std::string_view key) const;
 
     /// Iterates over the members of an array, or over those of an object with their keys.

@@ -304,7 +304,7 @@ NpyArray read_npy(const std::string& path) {
 
 namespace {
 
-/// "<i2" is int16 to NumPy's users.
+/// Returns "<i2" is int16 to NumPy's users.
 std::string numpy_name(std::string_view dtype) {
     if (dtype.size() < 3) return std::string(dtype);
     const std::string bits = std::to_string((dtype[2] - '0') * 8);

@@ -6,9 +6,9 @@
 
 namespace kpu {
 
-/// The folder for what is too large for memory: $TMPDIR, else /var/tmp.
+/// Returns the folder for what is too large for memory: $TMPDIR, else /var/tmp.
 std::string scratch_folder();
-/// Bytes that a scratch file may still take; 0: unknown.
+/// Returns the bytes that a scratch file may still take; 0: unknown.
 uint64_t scratch_bytes();
 
 /// A file without a name in scratch_folder(): it goes with its owner, whatever ends the process.

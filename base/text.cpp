@@ -27,9 +27,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 /// Returns the distance between two names in halves of a change. A candidate that begins with the name is as
 /// near as one with a letter changed (`cyc`, `cycles`); nearer is one that most of the name is, but for an
-/// ending without a dot (`requantize`, `requant`). One that begins with the name is as near as one with a
-/// letter changed (`cyc`, `cycles`); nearer is one that most of the name is, but for an ending without a dot
-/// (`requantize`, `requant`).
+/// ending without a dot (`requantize`, `requant`).
 size_t distance_of(std::string_view name, std::string_view candidate) {
     if (name == candidate) return 0;
     const bool ending = candidate.size() * 2 > name.size() && starts_with(name, candidate);

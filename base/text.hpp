@@ -6,8 +6,8 @@
 
 namespace kpu {
 
-/// The candidate nearest to `name` by edit distance, one that begins with it, or that it begins with, before others (the
-/// first of equals); empty when there is no candidate.
+/// Returns the candidate nearest to `name` by edit distance, one that begins with it, or that it begins with,
+/// before others (the first of equals); empty when there is no candidate.
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& candidates);
 
 /// Removes blanks, tabs and carriage returns at both ends.

@@ -46,7 +46,7 @@ std::string folder_of(const std::string& path) {
     return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-/// The path without links; empty with errno where there is none.
+/// Returns the path without links; empty with errno where there is none.
 std::string real_path(const std::string& path) {
     const std::unique_ptr<char, decltype(&std::free)> found(::realpath(path.c_str(), nullptr), &std::free);
     return found ? found.get() : "";
@@ -61,8 +61,8 @@ std::string link_target(const std::string& path) {
     return target.front() == '/' ? target : folder_of(path) + target;
 }
 
-/// The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 stands for, or -1. Opened by
-/// name, a file would be written from its start, over what else goes to the descriptor.
+/// Returns the descriptor of this process that a path such as /dev/stdout or /dev/fd/63 stands for, or -1.
+/// Opened by name, a file would be written from its start, over what else goes to the descriptor.
 int own_descriptor(std::string path) {
     const std::string own = fmt::format("/proc/{}/fd", ::getpid());
     for (int links = 0; links < 40 && !path.empty(); ++links) {
@@ -201,7 +201,8 @@ Output Output::to_file(const std::string& path) {
     return output;
 }
 
-/// Beside the target, so that it can be renamed. Its name is short: the target's may be as long as names go.
+/// Opens the file beside the target, so that it can be renamed. Its name is short: the target's may be as
+/// long as names go.
 void Output::open_temporary(unsigned mode) {
     static std::atomic<unsigned> number{0};
     remove_dead_temporaries(folder_of(target_));

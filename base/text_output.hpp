@@ -64,8 +64,8 @@ bool write_all(int file, std::string_view bytes);
 /// calls nothing but what a handler may.
 void remove_temporary_files() noexcept;
 
-/// A field of a CSV row: quoted where commas, quotes or line breaks ask for it. A text that a spreadsheet would run as a
-/// formula gets a ' before it, which shows it as text; our readers take it off.
+/// Returns a field of a CSV row: quoted where commas, quotes or line breaks ask for it. A text that a
+/// spreadsheet would run as a formula gets a ' before it, which shows it as text; our readers take it off.
 std::string csv_field(std::string_view text);
 
 }  // namespace kpu

@@ -33,8 +33,8 @@ enum class ElemType : uint8_t {
 };
 constexpr int elem_type_count = 22;
 
-/// Bits of one element in memory: i4 f4e2m1 4, i8 u8 posit8 f8e4m3 f8e5m2 f6e2m3 f6e3m2 8 (the upper two of f6 are 0),
-/// i16 u16 f16 bf16 posit16 16, i32 u32 f32 32; none 0.
+/// Returns the bits of one element in memory: i4 f4e2m1 4, i8 u8 posit8 f8e4m3 f8e5m2 f6e2m3 f6e3m2 8 (the
+/// upper two of f6 are 0), i16 u16 f16 bf16 posit16 16, i32 u32 f32 32; none 0.
 int bit_width(ElemType type);
 std::string_view name_of(ElemType type);
 std::optional<ElemType> parse_elem_type(std::string_view name);
@@ -47,7 +47,7 @@ bool shares_bytes(ElemType type);    ///< two elements lie in a byte, the first 
 /// posit8 or posit16 for those of any es: what devices have rates and prices of. Other types stay.
 ElemType without_es(ElemType type);
 
-/// Bytes that hold `elements` densely packed elements (two of 4 bits share a byte).
+/// Returns the bytes that hold `elements` densely packed elements (two of 4 bits share a byte).
 uint64_t packed_bytes(ElemType type, uint64_t elements);
 
 /// The memory level of a buffer. DDR and L2 belong to the device, L1 to one engine.
