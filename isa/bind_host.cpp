@@ -62,7 +62,7 @@ bool is_host_float(proto::HostElem host) {
            host == proto::HOST_F64;
 }
 
-/// Whether host arrays of one type can become elements of the other: floats are rounded, or quantized;
+/// True if host arrays of one type can become elements of the other: floats are rounded, or quantized;
 /// integers stand for themselves, so they must not be quantized.
 bool converts(proto::HostElem host, ElemType elem, bool quantized) {
     if (is_host_float(host)) return is_float(elem) ? !quantized : is_integer(elem) && quantized;

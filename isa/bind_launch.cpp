@@ -15,7 +15,7 @@ using kernel::Type;
 
 bool reads(const CodeBuffer& buffer) { return !buffer.starts_zero(); }
 
-/// The element type of regions that a buffer may be bound to; none: of any region.
+/// Returns the element type of regions that a buffer may be bound to; none: of any region.
 ElemType elem_of(Type type) {
     switch (type) {
         case Type::bytes:
@@ -38,7 +38,7 @@ bool same_place(const BoundRegion& a, const BoundRegion& b) {
            a.elem == b.elem && a.shape == b.shape && a.strides == b.strides;
 }
 
-/// "`w_x` 4194304, `w_out0` 65536": of its workgroup memory.
+/// Returns "`w_x` 4194304, `w_out0` 65536": of its workgroup memory.
 std::string largest_buffers(const kernel::Code& code) {
     constexpr size_t most = 4;
     std::vector<const CodeBuffer*> list;

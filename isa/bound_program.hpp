@@ -164,11 +164,12 @@ struct BoundTask {
     bool computes() const { return kind == proto::Task::COMPUTE; }
     bool stores() const { return kind == proto::Task::STORE; }
     bool moves() const { return kind == proto::Task::TRANSFER || stores(); }
-    /// The instance of its unit that it asks for in these iterations; -1: any. Throws UserError when it is negative.
+    /// Returns the instance of its unit that it asks for in these iterations; -1: any. Throws UserError when
+    /// it is negative.
     int32_t instance_in(const LoopValues& loops) const;
 };
 
-/// "gemm", "transfer", "store"; the name of a kernel.
+/// Returns "gemm", "transfer", "store"; the name of a kernel.
 std::string_view operation_of(const BoundTask& task);
 
 struct BoundLoop {
@@ -240,8 +241,8 @@ struct BoundProgram {
     bool carries_places = false;  ///< the program says of statements what source they were made of
     /// Returns the position of a statement in its source, for messages; empty if unknown.
     SourcePos pos_of(size_t statement) const;
-    /// "program `p`, operation `conv1` (Conv), task `t` at net.py:7:1", for messages; the operation of compiled
-    /// networks alone, the place of programs that carry places.
+    /// Returns "program `p`, operation `conv1` (Conv), task `t` at net.py:7:1", for messages; the operation
+    /// of compiled networks alone, the place of programs that carry places.
     std::string where(const BoundTask& task) const;
     uint64_t ddr_bytes = 0, l2_bytes = 0;  ///< used, after allocation
     std::vector<uint64_t> l1_bytes;        ///< used, per engine

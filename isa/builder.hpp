@@ -42,7 +42,7 @@ class Expr {
     void write(proto::Expr& to) const;
     bool is_literal() const { return tokens_.empty(); }
     int64_t literal() const { return literal_; }
-    /// The number of a loop, if it is the variable of one; -1: it is not.
+    /// Returns the number of a loop, if it is the variable of one; -1: it is not.
     int64_t loop() const;
 
     friend Expr operator+(const Expr& a, const Expr& b) { return binary(proto::ExprToken::ADD, a, b); }
@@ -167,7 +167,7 @@ class Program {
     Task store(const std::string& name, const Region& dst, const Region& src);
     Task compute(const std::string& opcode, const std::vector<Region>& inputs,
                  const std::vector<Region>& outputs, const std::string& name = "");
-    /// A kernel of the program on a line of workgroups; operands in the order of its buffers.
+    /// Returns a kernel of the program on a line of workgroups; operands in the order of its buffers.
     Task launch(const std::string& kernel, const std::vector<Region>& inputs,
                 const std::vector<Region>& outputs, int64_t workgroups, const std::vector<int64_t>& scalars);
     void wait(const std::vector<Task>& tokens);
@@ -176,16 +176,17 @@ class Program {
     void loop(const std::string& variable, const Expr& first, const Expr& last, int64_t max_in_flight,
               const std::function<void(Expr)>& body);
 
-    /// A front-end operation; the result goes to Task::op.
+    /// Returns a front-end operation; the result goes to Task::op.
     uint32_t op(const std::string& id, const std::string& type);
     proto::Tensor& tensor(const std::string& id, proto::Tensor::Role role, ElemType elem,
                           const std::vector<int64_t>& shape, const std::string& buffer, int64_t offset = 0);
-    /// Bytes that stand in a buffer before the program starts. Result: 1 + index, for Tensor.data.
+    /// Returns the bytes that stand in a buffer before the program starts. Result: 1 + index, for
+    /// Tensor.data.
     uint32_t data(const std::string& name, const std::string& buffer, std::string bytes, int64_t offset = 0);
 
     KPUProgram& message() { return module_.program; }
     const Module& module() const { return module_; }
-    /// The module as built so far. Throws UserError when the structure is wrong.
+    /// Returns the module as built so far. Throws UserError when the structure is wrong.
     Module build() const&;
     Module build() &&;
 
@@ -198,7 +199,7 @@ class Program {
     std::vector<uint32_t> open_loops_;  ///< statements
 };
 
-/// The same as Program::data(), of a program that is built.
+/// Returns the same as Program::data(), of a program that is built.
 uint32_t add_data(Module& module, const std::string& name, const std::string& buffer, std::string bytes,
                   int64_t offset = 0);
 /// Adds a data section of `size` bytes that do not exist (DataSection::promised).

@@ -17,7 +17,7 @@ class DataSection {
 
     DataSection() = default;
     static DataSection of(std::string bytes);
-    /// Bytes of a mapped file, which `mapping` keeps.
+    /// Returns the bytes of a mapped file, which `mapping` keeps.
     static DataSection mapped(std::string_view bytes, std::shared_ptr<const void> mapping, Check check);
 
     /// Makes a section of `size` bytes that nobody made, for a program that only its time is asked of.

@@ -18,14 +18,14 @@ bool is_leaf(proto::ExprToken::Kind kind);
 BoundExpr compile_expr(const proto::Expr& expr, const std::vector<int64_t>& constants,
                        const std::vector<int64_t>& params);
 
-/// Values of the constants of a program, in order (each is over earlier ones only). Throws UserError naming
-/// the constant.
+/// Returns the values of the constants of a program, in order (each is over earlier ones only). Throws
+/// UserError naming the constant.
 std::vector<int64_t> eval_constants(const Module& module);
 
 /// Defaults overridden by `params`, each in its range. Throws UserError naming the parameter.
 std::vector<int64_t> bind_params(const KPUProgram& program, const ParamBindings& params);
 
-/// Whether a parameter decides how often a loop runs: not at all may be what is meant.
+/// True if a parameter decides how often a loop runs: not at all may be what is meant.
 bool follows_parameter(const proto::Loop& loop);
 
 /// Smallest and largest value an expression can take when loop variable d lies in [lo[d], hi[d]].

@@ -27,7 +27,7 @@ bool overlap(const Footprint& a, const Footprint& b);
 /// The same for two windows at addresses that nobody has checked: one outside every memory touches nothing.
 bool windows_overlap(const BoundRegion& a, int64_t address_a, const BoundRegion& b, int64_t address_b);
 
-/// Whether two elements of the region share a byte of storage. Assumes that strides nest, as those of tensors
+/// True if two elements of the region share a byte of storage. Assumes that strides nest, as those of tensors
 /// do; strides that do not nest count as overlapping.
 bool overlaps_itself(const BoundRegion& region);
 

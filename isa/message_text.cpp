@@ -21,7 +21,7 @@ using google::protobuf::Message;
 
 constexpr int deepest_text = 16;  ///< no message of ours needs as much
 
-/// The texts between double quotes.
+/// Returns the texts between double quotes.
 std::vector<std::string> quoted(const std::string& message) {
     std::vector<std::string> found;
     for (size_t from = message.find('"'); from != std::string::npos; from = message.find('"', from)) {
@@ -41,7 +41,7 @@ void gather(const Descriptor* type, std::set<const Descriptor*>& types) {
     }
 }
 
-/// "DDR, L2, L1": what fields of the name take.
+/// Returns "DDR, L2, L1": what fields of the name take.
 std::string values_of(const Descriptor* root, const std::string& field) {
     std::set<const Descriptor*> types;
     gather(root, types);
@@ -83,7 +83,7 @@ class Collector final : public google::protobuf::io::ErrorCollector {
                 static_cast<uint32_t>(found - (before.rfind('\n') + 1) + 1)};
     }
 
-    /// The parser's message in words for people who do not know it.
+    /// Returns the parser's message in words for people who do not know it.
     std::string explain(const std::string& message) const {
         const std::vector<std::string> names = quoted(message);
         if (starts_with(message, "Message type \"") && names.size() == 2)

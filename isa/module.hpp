@@ -56,7 +56,7 @@ struct Module {
     SourcePos pos_of_buffer(size_t index) const;
     SourcePos pos_of_constant(size_t index) const;
     SourcePos pos_of_device() const { return {origin, source.device.line, source.device.column}; }
-    /// A part of `program`, which keeps the messages alive.
+    /// Returns a part of `program`, which keeps the messages alive.
     template <typename Part>
     std::shared_ptr<Part> shared(Part& part) const {
         return {arena_, &part};

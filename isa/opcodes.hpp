@@ -126,7 +126,7 @@ const OperandSpec& operand_spec(const std::vector<OperandSpec>& operands, size_t
 const std::vector<OpcodeSpec>& opcode_table();
 const OpcodeSpec& opcode(OpcodeId id);
 std::optional<OpcodeId> find_opcode(std::string_view name);
-/// The known name nearest to `name` by edit distance; for "did you mean".
+/// Returns the known name nearest to `name` by edit distance; for "did you mean".
 std::string nearest_opcode(std::string_view name);
 
 /// Returns the energy action that a vector unit is charged for each unit of work on elements of a type: a

@@ -27,7 +27,8 @@ constexpr uint64_t max_program_bytes = 1u << 30;
 enum class Packing { none, zlib };
 /// Parses at most max_program_bytes; false if the bytes are no such message.
 bool parse_message(std::string_view bytes, Packing packing, KPUProgram& program);
-/// " at byte N (KPUProgram.statement[2].task): truncated ..."; empty if nothing is wrong with the form.
+/// Returns " at byte N (KPUProgram.statement[2].task): truncated ..."; empty if nothing is wrong with the
+/// form.
 std::string fault_text(std::string_view bytes);
 
 }  // namespace kpu

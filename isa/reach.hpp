@@ -15,7 +15,7 @@ struct ByteRange {
 /// each other. Never fewer than they do, and more where a region moves or has gaps.
 std::vector<std::vector<ByteRange>> reach_of_buffers(const BoundProgram& program);
 
-/// The part of some ranges in [first, last), and what they leave of it.
+/// Returns the part of some ranges in [first, last), and what they leave of it.
 std::vector<ByteRange> inside(const std::vector<ByteRange>& ranges, uint64_t first, uint64_t last);
 std::vector<ByteRange> outside(const std::vector<ByteRange>& ranges, uint64_t first, uint64_t last);
 

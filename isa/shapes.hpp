@@ -15,9 +15,9 @@ struct TypedShape {
     Dims shape;
 };
 
-/// Shapes of the outputs of an opcode. The rules of isa/opcodes/ are the only ones: the verifier, the engines
-/// and the compiler ask here. Throws UserError "gemm: A i8[2,3] ... Fix: ..." on operands or attributes that
-/// do not fit.
+/// Returns the shapes of the outputs of an opcode. The rules of isa/opcodes/ are the only ones: the verifier,
+/// the engines and the compiler ask here. Throws UserError "gemm: A i8[2,3] ... Fix: ..." on operands or
+/// attributes that do not fit.
 std::vector<Dims> infer_shapes(const OpcodeSpec& spec, const std::vector<TypedShape>& inputs,
                                const BoundAttrs& attrs);
 
@@ -38,30 +38,30 @@ class ShapeCase {
 
     size_t inputs() const { return inputs_.size(); }
     const Dims& in(size_t i) const { return inputs_[i].shape; }
-    /// The declared shape of the first output; null when there is none.
+    /// Returns the declared shape of the first output; null when there is none.
     const Dims* declared() const { return outputs_.empty() ? nullptr : &outputs_[0].shape; }
 
     std::string input_text(size_t i) const;  ///< "A i8[64,32]"
     std::string output_text() const;         ///< "Y i8[64,32]", or "Y"
     std::string operands_text() const;       ///< all of them, with commas
 
-    /// A required attribute. Throws UserError when it is missing.
+    /// Returns a required attribute. Throws UserError when it is missing.
     const BoundAttr& attribute(std::string_view name) const;
     const std::vector<int64_t>& ints(std::string_view name) const { return attribute(name).ints; }
-    /// A list of `count` integers, none below `least`.
+    /// Returns a list of `count` integers, none below `least`.
     const std::vector<int64_t>& ints(std::string_view name, size_t count, int64_t least) const;
-    /// The same of one that may be left out: `fallback` everywhere then.
+    /// Returns the same of one that may be left out: `fallback` everywhere then.
     std::vector<int64_t> ints_or(std::string_view name, size_t count, int64_t least, int64_t fallback) const;
-    /// A word that is one of `allowed`; the first of them when it is left out.
+    /// Returns a word that is one of `allowed`; the first of them when it is left out.
     std::string_view word(std::string_view name, std::initializer_list<std::string_view> allowed) const;
-    /// The `axis` attribute as a dimension of the first input.
+    /// Returns the `axis` attribute as a dimension of the first input.
     size_t axis() const;
 
     template <class... Args>
     [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
         refuse(fmt::format(text, std::forward<Args>(args)...));
     }
-    /// Something to tell about shapes that are allowed.
+    /// Warns about something in shapes that are allowed.
     void warn(std::string text) const { warning_ = std::move(text); }
     const std::string& warning() const { return warning_; }
 
@@ -73,15 +73,15 @@ class ShapeCase {
     mutable std::string warning_;
 };
 
-/// "A i8[64,32]"; without the type where there is none.
+/// Returns "A i8[64,32]"; without the type where there is none.
 std::string operand_text(std::string_view name, const TypedShape& operand);
-/// "[64,32]"
+/// Returns "[64,32]"
 std::string shape_text(const Dims& shape);
 
 /// Row-major strides of a shape, in elements.
 Dims row_major(const Dims& shape);
 
-/// The `axis` attribute as a dimension of `shape`. Throws UserError when there is no such dimension.
+/// Returns the `axis` attribute as a dimension of `shape`. Throws UserError when there is no such dimension.
 size_t axis_of(const Dims& shape, const BoundAttrs& attrs);
 
 /// Indices that slice takes along one dimension: first, first + step, ... (count of them).

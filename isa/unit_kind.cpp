@@ -107,7 +107,7 @@ Row other(UnitKind kind, std::string_view name, std::string_view nem_name, UnitR
     return row;
 }
 
-/// The table. A new kind is one row here, with a number of its own.
+/// Returns the table. A new kind is one row here, with a number of its own.
 std::vector<Row> all_rows() {
     return {
         array(),

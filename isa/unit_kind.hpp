@@ -75,7 +75,7 @@ UnitKind kind_of(Level level);
 
 inline bool computes(UnitKind kind) { return row_of(kind).role == UnitRole::compute; }
 inline bool moves(UnitKind kind) { return row_of(kind).role == UnitRole::mover; }
-/// Whether tasks are given to it.
+/// True if tasks are given to it.
 inline bool executes_tasks(UnitKind kind) { return computes(kind) || moves(kind); }
 inline bool carries_bytes(UnitKind kind) { return row_of(kind).role == UnitRole::memory; }
 

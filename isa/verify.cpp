@@ -63,7 +63,7 @@ void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t s
     verify_aliasing(context, task, statement);
 }
 
-/// The bound program; without meaning when an error was found.
+/// Returns the bound program; without meaning when an error was found.
 BoundProgram run_passes(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
                         Diagnostics& found) {
     try {

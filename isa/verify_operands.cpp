@@ -88,7 +88,7 @@ std::string device_text(const DeviceLimits& limits) {
     return limits.name.empty() ? std::string("the device") : fmt::format("`{}`", limits.name);
 }
 
-/// The variant that takes the task's types; the nearest one is named when there is none.
+/// Returns the variant that takes the task's types; the nearest one is named when there is none.
 const TypeVariant* match_variant(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const OpcodeSpec& spec = opcode(task.opcode);
     for (const TypeVariant& variant : context.limits.variants) {
@@ -132,7 +132,7 @@ void check_accumulator(const VerifyContext& context, const BoundTask& task, cons
                          name_of(variant.accum), variant.name, name_of(accum->type), name_of(variant.accum)));
 }
 
-/// The dimension along which a region's scales differ; nothing when there is one scale for all.
+/// Returns the dimension along which a region's scales differ; nothing when there is one scale for all.
 std::optional<size_t> scale_axis(const BoundRegion& region) {
     if (!region.quant || region.quant.kind == proto::Quant::PER_TENSOR) return std::nullopt;
     const auto axis = static_cast<size_t>(region.quant.axis);

@@ -37,7 +37,7 @@ void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32
 /// Bounds of regions whose offsets depend on loop variables; empty loops.
 void verify_bounds(const VerifyContext& context);
 
-/// "A i8[64,32]" for messages.
+/// Returns "A i8[64,32]" for messages.
 std::string operand_text(std::string_view name, const BoundRegion& region);
 std::string region_text(const BoundRegion& region);  ///< "region `Y`"
 

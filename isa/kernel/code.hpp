@@ -97,9 +97,10 @@ struct Code {
     /// xla begins where its bursts are whole.
     uint64_t begin_of(const CodeBuffer& buffer, uint64_t used) const;
     const std::string& name() const { return body->name(); }
-    /// "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages; with a `line`, that comes first instead.
+    /// Returns "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages; with a `line`, that comes first
+    /// instead.
     std::string where(uint32_t statement) const;
-    /// Names of the regions around a statement, outermost first, joined by /; empty: none.
+    /// Returns the names of the regions around a statement, outermost first, joined by /; empty: none.
     std::string region_of(uint32_t statement) const;
     /// Returns the text of the last `line` before a statement; empty if there is none.
     std::string line_of(uint32_t statement) const;
@@ -109,8 +110,8 @@ struct Code {
 /// Null after a mistake.
 std::shared_ptr<const Code> analyse(const Source& source, Diagnostics& diagnostics);
 
-/// The first statement whose control flow or addresses depend on what buffers hold; nothing: time is the same
-/// for all values, but for where in DRAM copies of a fixed size begin.
+/// Returns the first statement whose control flow or addresses depend on what buffers hold; nothing: time is
+/// the same for all values, but for where in DRAM copies of a fixed size begin.
 std::optional<uint32_t> first_data_dependence(const Code& code);
 
 }  // namespace kpu::kernel

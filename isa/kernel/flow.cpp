@@ -12,7 +12,7 @@
 namespace kpu::kernel {
 namespace {
 
-/// Whether the expression or one that it is made of satisfies `test`.
+/// True if the expression or one that it is made of satisfies `test`.
 bool any_of(const Code& code, ExprIndex index, const std::function<bool(const CodeExpr&)>& test) {
     if (index == no_expr) return false;
     const CodeExpr& expr = code.exprs[index];
@@ -120,7 +120,7 @@ std::optional<uint32_t> first_data_dependence(const Code& code) {
 
 namespace {
 
-/// Whether any statement reads a variable.
+/// True if any statement reads a variable.
 bool is_read(const Code& code, uint32_t variable) {
     for (const CodeExpr& expr : code.exprs)
         if (expr.op == Op::variable && expr.place == variable) return true;

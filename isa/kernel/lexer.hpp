@@ -48,7 +48,7 @@ class Lexer {
     bool has_second_ = false;
 };
 
-/// "`x`", "the end of the file": a token in messages.
+/// Returns "`x`", "the end of the file": a token in messages.
 std::string quoted(const Token& token);
 bool is_identifier(std::string_view text);
 

@@ -84,7 +84,7 @@ const Operation& operation(Op op);
 /// Null for an unknown name.
 const Operation* find_operation(std::string_view name);
 const Operation* find_infix(std::string_view symbol);
-/// The class that an operation on `type` counts to.
+/// Returns the class that an operation on `type` counts to.
 CostClass cost_of(const Operation& operation, Type type);
 
 // clang-format off

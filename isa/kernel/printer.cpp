@@ -106,7 +106,7 @@ class ExpressionPrinter {
         operand = {std::string(row.symbol) + operand.text, unary};
     }
 
-    /// The last `count` pieces as a list.
+    /// Returns the last `count` pieces as a list.
     std::string take(uint64_t count) {
         std::string text;
         for (size_t i = stack_.size() - count; i < stack_.size(); ++i)

@@ -21,7 +21,8 @@ struct Place {
     uint32_t line = 0, column = 0;
 };
 
-/// An empty body in an arena of its own: those of large kernels have tens of thousands of parts, so they are shared.
+/// Returns an empty body in an arena of its own: those of large kernels have tens of thousands of parts, so
+/// they are shared.
 std::shared_ptr<proto::KernelBody> new_body();
 
 /// A kernel with the places of its parts in the text it was read from, or of one that was in none in what is printed.
@@ -32,7 +33,7 @@ struct Source {
     std::vector<Place> buffers, statements;  ///< parallel to the body's, or empty
 };
 
-/// Whether a text holds kernels, by its first words.
+/// True if a text holds kernels, by its first words.
 bool is_kernel_text(std::string_view text);
 
 /// Parses every kernel of a text. Mistakes go to `diagnostics`; the kernels are then incomplete. The first is
@@ -40,15 +41,15 @@ bool is_kernel_text(std::string_view text);
 std::vector<Source> parse(std::string_view text, const std::string& path, Diagnostics& diagnostics,
                           std::shared_ptr<proto::KernelBody> body = nullptr);
 
-/// Text that gives the same kernel, to the byte. The body must be well formed (check_form).
+/// Returns text that gives the same kernel, to the byte. The body must be well formed (check_form).
 std::string print(const proto::KernelBody& body);
-/// A statement as one line, without what its block holds.
+/// Returns a statement as one line, without what its block holds.
 std::string statement_text(const proto::KernelStatement& statement);
 
 /// Returns the message about an expression deeper than max_expression_depth.
 std::string too_deep(int depth);
-/// Names, counts, extents of blocks, operands of expressions, limits: what every reader of a body relies on.
-/// Throws UserError; `origin` and the body's name begin the message.
+/// Checks names, counts, extents of blocks, operands of expressions, limits: what every reader of a body
+/// relies on. Throws UserError; `origin` and the body's name begin the message.
 void check_form(const proto::KernelBody& body, const std::string& origin);
 
 }  // namespace kpu::kernel

@@ -61,7 +61,7 @@ class TileAnalysis {
                            (line.empty() ? "" : line + ", ") + subject + message);
     }
 
-    /// Memory for all at once, since the form that was checked says how much there will be.
+    /// Reserves memory for all at once, since the form that was checked says how much there will be.
     void reserve() {
         const auto statements = static_cast<size_t>(body_.statement_size());
         code_->statements.reserve(statements);
@@ -329,7 +329,7 @@ class TileAnalysis {
         return index;
     }
 
-    /// The shape that a load or store of this index has.
+    /// Returns the shape that a load or store of this index has.
     Shape access_shape(uint32_t buffer, ExprIndex index) const {
         const TileExpr& expr = at(index);
         if (expr.op == Op::clipped) throw TileMistake("only copies are clipped. Fix: write window.");

@@ -16,11 +16,12 @@ constexpr size_t max_tile_rank = 16;
 constexpr size_t max_copy_rank = 6;  ///< dimensions of a descriptor, those of 1 aside
 
 int64_t elements_of(const Shape& shape);
-/// "f32[8, 128]"
+/// Returns "f32[8, 128]"
 std::string tile_text(Type type, const Shape& shape);
-/// Bytes of an element, in values and in buffers: a bool has one, and so have types of 4 or 2 bits.
+/// Returns the bytes of an element, in values and in buffers: a bool has one, and so have types of 4 or 2
+/// bits.
 unsigned tile_bytes(Type type);
-/// Bits that a bitcast sees of an element.
+/// Returns the bits that a bitcast sees of an element.
 unsigned tile_bits(Type type);
 
 constexpr TypeSet tile_buffers = set_of(Type::i8, Type::i16, Type::i32, Type::u8, Type::u16, Type::u32,
@@ -33,9 +34,9 @@ constexpr TypeSet tile_floats = tile_eighths | set_of(Type::f16, Type::bf16, Typ
 constexpr TypeSet tile_numbers = tile_integers | tile_floats;
 constexpr TypeSet tile_types = tile_numbers | set_of(Type::boolean);
 
-/// A whole number of 4 or 2 bits.
+/// True for a whole number of 4 or 2 bits.
 inline bool is_nibble(Type type) { return contains(tile_nibbles, type); }
-/// A float of 8 bits.
+/// True for a float of 8 bits.
 inline bool is_eighth(Type type) { return contains(tile_eighths, type); }
 
 /// Operands stand before the operation that takes them.
@@ -66,7 +67,7 @@ struct TileCode {
     std::vector<uint32_t> dead;    ///< variables, in the order of the statements that read them last
 };
 
-/// Whether some statement has a `dot`.
+/// True if some statement has a `dot`.
 bool has_products(const Code& code);
 
 /// A mistake in an operation, as a sentence with its fix.
@@ -79,7 +80,7 @@ class TileMistake : public std::runtime_error {
 /// Throws TileMistake.
 void infer_tile(TileExpr& expr, const std::vector<const TileExpr*>& operands, Type type);
 
-/// The lists that stand in the numbers of `gather` and `dot`, each as its length and its members.
+/// Returns the lists that stand in the numbers of `gather` and `dot`, each as its length and its members.
 std::vector<Shape> lists_of(const Shape& dims, size_t from, size_t count);
 
 /// Resolves a kernel of rule set xla. Null after a mistake.

@@ -29,7 +29,8 @@ bool index_reads_data(const Code& code, ExprIndex root) {
                        [&](ExprIndex operand) { return index_reads_data(code, operand); });
 }
 
-/// Whether more than the place of the window depends on data: what is copied has the same size wherever it is.
+/// True if more than the place of the window depends on data: what is copied has the same size wherever it
+/// is.
 bool copied_window_reads_data(const Code& code, ExprIndex root) {
     const TileExpr& window = code.tiles->exprs[root];
     if (window.op == Op::clipped) return index_reads_data(code, root);

@@ -67,13 +67,13 @@ class Lexer {
         skip();
         return token;
     }
-    /// next(), of a token that was peeked at.
+    /// Does next() for a token that was peeked at.
     void skip() {
         head_ = (head_ + 1) % ring_.size();
         --filled_;
     }
     std::string_view text() const { return text_; }
-    /// The next metadata line before `offset`, or null. Valid until the lexer is used again.
+    /// Returns the next metadata line before `offset`, or null. Valid until the lexer is used again.
     const MetaLine* next_meta(size_t offset);
 
   private:
@@ -99,7 +99,7 @@ class Lexer {
 
 /// Says what is wrong with a bad token, with a fix.
 std::string describe_bad(const Token& token);
-/// The contents of a string token, escapes resolved. The token must not be bad.
+/// Returns the contents of a string token, escapes resolved. The token must not be bad.
 std::string string_value(const Token& token);
 /// Names a token as error messages do: `name`, or "the end of the file".
 std::string quoted(const Token& token);

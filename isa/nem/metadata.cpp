@@ -125,7 +125,7 @@ bool is_list_form(std::string_view form) {
     return form == "tensor" || form == "op" || form == "data" || form == "place";
 }
 
-/// Whether the text is one `{...}`, as far as its braces say.
+/// True if the text is one `{...}`, as far as its braces say.
 bool is_one_object(std::string_view text) {
     int depth = 0;
     bool closed = false, in_string = false;
@@ -250,7 +250,7 @@ void ProgramReader::read_param(const MetaLine& line, std::string_view text) {
     *program_.add_param() = param;
 }
 
-/// The kernels of a file become part of the program.
+/// Reads the kernels of a file, which become part of the program.
 void ProgramReader::read_kernels(const MetaLine& line, std::string_view text) {
     const auto report = [&](std::string message) { report_at(line.line, line.column, std::move(message)); };
     const std::string name(trimmed(text));

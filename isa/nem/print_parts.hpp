@@ -24,13 +24,13 @@ std::string expr_text(const proto::Expr& expr, const Names& names);
 std::string real_text(double value);
 std::string string_text(std::string_view text);
 std::string value_text(const proto::Value& value, const Names& names);
-/// " @name(...)" per decorator; empty when there are none.
+/// Returns " @name(...)" per decorator; empty when there are none.
 std::string decorators_text(const google::protobuf::RepeatedPtrField<proto::Decorator>& decorators,
                             const Names& names);
 std::string quant_text(const proto::Quant& quant);
 /// `region(...)` and its attributes. `indent`: of the line it stands on, which may be broken; null: one line.
 std::string region_text(const proto::Region& region, const Names& names, const std::string* indent);
-/// A message as protobuf JSON on one line.
+/// Returns a message as protobuf JSON on one line.
 std::string json_text(const google::protobuf::Message& message);
 
 }  // namespace kpu::nem

@@ -61,7 +61,7 @@ class ProgramReader : public Reader {
     void declare_pending();
     SourceMap::Place place_of(const Token& token) const { return {0, token.line, token.column}; }
     proto::Statement& add_statement(const Token& at);
-    /// A message that becomes part of the program once it is complete; until then the arena keeps it.
+    /// Returns a message that becomes part of the program once it is complete; until then the arena keeps it.
     template <typename Message>
     Message& make() {
         return *google::protobuf::Arena::CreateMessage<Message>(program_.GetArena());

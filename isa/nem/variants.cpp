@@ -26,7 +26,7 @@ std::string opcode_of(const std::string& family) {
     return name;
 }
 
-/// The element type that `text` names: a type, or a parameter of the family.
+/// Returns the element type that `text` names: a type, or a parameter of the family.
 ElemType type_of(const TypeFamily& family, const std::vector<ElemType>& types, const std::string& text) {
     for (size_t i = 0; i < family.parameters.size(); ++i) {
         if (family.parameters[i].first == text) return types[i];
@@ -74,7 +74,7 @@ TypeVariant instantiate(const TypeFamily& family, const TypeFamily::Variant& var
     return result;
 }
 
-/// The declared instantiations of a variant, as text for a message.
+/// Returns the declared instantiations of a variant, as text for a message.
 std::string instantiations(const TypeFamily& family, const TypeFamily::Variant& variant) {
     std::string list;
     for (const auto& entry : variant.conformance)

@@ -61,7 +61,7 @@ std::vector<Dims> clamp_shape(const ShapeCase& c) {
     return result;
 }
 
-/// A binary opcode whose result is a condition. Work and energy are those of the operands' type.
+/// Returns a binary opcode whose result is a condition. Work and energy are those of the operands' type.
 OpcodeSpec comparison(std::string_view name, std::string_view formula) {
     OpcodeSpec row = binary(name, formula);
     row.outputs[0].role = OperandRole::condition;
@@ -70,7 +70,7 @@ OpcodeSpec comparison(std::string_view name, std::string_view formula) {
     return row;
 }
 
-/// A property of floats, as a condition.
+/// Returns a property of floats, as a condition.
 OpcodeSpec classification(std::string_view name, std::string_view formula) {
     OpcodeSpec row = comparison(name, formula);
     row.inputs = {x};
@@ -87,7 +87,7 @@ OpcodeSpec logic(OpcodeSpec row) {
     return row;
 }
 
-/// Bits of plain integers, all of one type.
+/// True for bits of plain integers, all of one type.
 bool same_integers(const OpcodeSpec&, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
     const auto fits = [&](ElemType type) {
         return type == in[0] && is_integer(type) && type != ElemType::i4;

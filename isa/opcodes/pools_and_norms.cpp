@@ -136,7 +136,7 @@ OpcodeSpec pool(std::string_view name, std::string_view formula) {
     return row;
 }
 
-/// A function of whole rows along `axis`, read `passes` times.
+/// Returns a function of whole rows along `axis`, read `passes` times.
 OpcodeSpec row_function(std::string_view name, OpcodeClass op_class, uint32_t passes,
                         std::string_view formula) {
     OpcodeSpec row;

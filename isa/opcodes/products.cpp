@@ -278,7 +278,7 @@ OpcodeSpec convolution(std::string_view name, uint8_t window_rank, std::vector<A
     return row;
 }
 
-/// The form whose output is the accumulator: C continues in order, and may be the output's region.
+/// Returns the form whose output is the accumulator: C continues in order, and may be the output's region.
 OpcodeSpec accumulating(OpcodeSpec row) {
     row.inputs[2] = opt_c;
     row.attributes.back() = accum_of_y;
@@ -286,7 +286,7 @@ OpcodeSpec accumulating(OpcodeSpec row) {
     return row;
 }
 
-/// The accumulating form with a scale for each group of K and output channel, in a third operand.
+/// Returns the accumulating form with a scale for each group of K and output channel, in a third operand.
 OpcodeSpec with_group_scales(OpcodeSpec row) {
     row.inputs = {row.inputs[0], row.inputs[1], {"S"}, opt_c};
     row.attributes.back() = {"group_size", AttrKind::integer, true, "", "elements of K with one scale"};
@@ -296,7 +296,7 @@ OpcodeSpec with_group_scales(OpcodeSpec row) {
     return row;
 }
 
-/// The accumulating form with scales for blocks of K in both factors: the block formats.
+/// Returns the accumulating form with scales for blocks of K in both factors: the block formats.
 OpcodeSpec with_block_scales(OpcodeSpec row) {
     row.inputs = {row.inputs[0], row.inputs[1], {"SA"}, {"SB"}, opt_c};
     row.attributes = {block_size};

@@ -23,7 +23,7 @@ std::vector<Dims> searched(const ShapeCase& c) {
     return without(c, along);
 }
 
-/// A function of the elements along `axes`.
+/// Returns a function of the elements along `axes`.
 OpcodeSpec reduction(std::string_view name, std::string_view formula) {
     OpcodeSpec row;
     row.name = name;
@@ -44,7 +44,7 @@ OpcodeSpec reduction(std::string_view name, std::string_view formula) {
     return row;
 }
 
-/// The position of an element along `axis`.
+/// Returns the position of an element along `axis`.
 OpcodeSpec search(std::string_view name, std::string_view formula) {
     OpcodeSpec row = reduction(name, formula);
     row.outputs[0].role = OperandRole::integer;

@@ -38,7 +38,8 @@ bool same_numbers(const OpcodeSpec& spec, const std::vector<ElemType>& in, const
 bool same_floats(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out);
 bool is_number(ElemType type);          ///< float or integer
 bool is_narrow_integer(ElemType type);  ///< i4, i8, i16, u8
-/// Elements of 8 bits or fewer with E8M0 exponents in u8 (MXFP8, MXFP6, MXFP4, MXINT8), or f4e2m1 with f8e4m3 (NVFP4).
+/// True for elements of 8 bits or fewer with E8M0 exponents in u8 (MXFP8, MXFP6, MXFP4, MXINT8), or f4e2m1
+/// with f8e4m3 (NVFP4).
 bool is_block_format(ElemType element, ElemType scale);
 
 // Shape rules of several families (shape_rules.cpp).

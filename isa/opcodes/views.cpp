@@ -138,7 +138,7 @@ std::vector<Dims> gathered(const ShapeCase& c) {
     return {result};
 }
 
-/// The block size; channels are the last dimension.
+/// Returns the block size; channels are the last dimension.
 int64_t block_of(const ShapeCase& c) {
     if (c.in(0).rank != 4) c.fail("{} must be NHWC. Fix: reshape it.", c.input_text(0));
     const int64_t block = c.attribute("block").integer;
