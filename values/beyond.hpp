@@ -28,9 +28,8 @@ struct Beyond {
     }
 };
 
-/// The least number that the type rounds to infinity, or would if it did not saturate, or, of a posit, that is above its
-/// largest. f32 has none: what
-/// overflows there does so wherever the model runs.
+/// Returns the least number that the type rounds to infinity, or would if it did not saturate, or, of a
+/// posit, that is above its largest. f32 has none: what overflows there does so wherever the model runs.
 inline double first_beyond(ElemType type) {
     constexpr double none = std::numeric_limits<double>::infinity();
     switch (type) {

@@ -130,14 +130,14 @@ class Executor {
     std::map<std::tuple<std::string, uint32_t, uint32_t, std::string>, Outside> outside_;
 };
 
-/// Whether a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a
+/// True if a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a
 /// copy of elements. Throws UserError when neither is possible: other element types, shapes or extents.
 bool is_byte_copy(const BoundRegion& source, const BoundRegion& target);
 
 /// Copies a region's elements to dense form and back (gaps untouched). Dense i4 is one element per byte.
 void gather(const MemoryMap& memory, const RegionView& view, uint8_t* dense);
 void scatter(MemoryMap& memory, const RegionView& view, const uint8_t* dense);
-/// Bytes of the dense form of a region.
+/// Returns the bytes of the dense form of a region.
 uint64_t dense_bytes(const BoundRegion& region);
 
 }  // namespace kpu::values

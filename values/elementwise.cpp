@@ -122,7 +122,7 @@ int64_t distance(const Element& e) {
     return e.b >= 0 && e.b < static_cast<double>(bits) ? bits_of(e.b) : bits;
 }
 
-/// The bits that the type of Y has.
+/// Returns the bits that the type of Y has.
 double shift_left(const Element& e) {
     const uint64_t span = static_cast<uint64_t>(e.range.high - e.range.low) + 1;
     const uint64_t low = (static_cast<uint64_t>(bits_of(e.a)) << distance(e)) % span;

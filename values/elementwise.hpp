@@ -41,7 +41,8 @@ struct Elementwise {
     bool grows = false;  ///< its result for finite operands may lie beyond binary64
 };
 
-/// The result of a row's function: one beyond binary64 becomes its largest number, which no type of the device holds either.
+/// Returns the result of a row's function: one beyond binary64 becomes its largest number, which no type of
+/// the device holds either.
 double bounded(const Elementwise& row, const Element& e, double result);
 
 /// Returns every elementwise opcode: both engines read this table.

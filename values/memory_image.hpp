@@ -27,7 +27,7 @@ class MemoryLevel {
     void write(uint64_t address, const void* bytes, uint64_t count);  ///< also marks the bytes written
     void mark_written(uint64_t address, uint64_t count);
     bool all_written(uint64_t address, uint64_t count) const;
-    /// First byte of [address, address + count) that nobody wrote, or address + count.
+    /// Returns the first byte of [address, address + count) that nobody wrote, or address + count.
     uint64_t first_unwritten(uint64_t address, uint64_t count) const;
     void reset();  ///< back to zero and unwritten; returns memory to the system
 

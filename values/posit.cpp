@@ -45,7 +45,7 @@ Unrounded unrounded(PositFormat format, int power, uint64_t fraction) {
     return result;
 }
 
-/// The pattern of a positive finite number.
+/// Returns the pattern of a positive finite number.
 uint32_t magnitude_of(PositFormat format, uint64_t double_bits) {
     const uint32_t largest = (uint32_t{1} << (format.bits - 1)) - 1;
     const int power = static_cast<int>(double_bits >> 52) - 1023;

@@ -95,7 +95,7 @@ struct PoolProblem {
 
     /// Returns where the window of output position `at` begins along a dimension; negative in the padding.
     int64_t start(size_t d, int64_t at) const { return at * stride[d] - before[d]; }
-    /// The taps of that window inside X.
+    /// Returns the taps of that window inside X.
     TapRange taps(size_t d, int64_t at) const {
         return valid_taps(start(d, at), dilation[d], kernel[d], size[d]);
     }
@@ -153,8 +153,8 @@ class QuantMap {
     size_t entry(int64_t element) const {
         return uniform() ? 0 : static_cast<size_t>(element / inner_ % period_ / group_);
     }
-    /// Elements side by side that share an entry, before as many take the next one; after period() entries
-    /// they come again.
+    /// Returns the elements side by side that share an entry, before as many take the next one; after
+    /// period() entries they come again.
     int64_t inner() const { return inner_; }
     int64_t period() const { return period_; }
     double scale(size_t entry) const { return (*scales_)[entry]; }

@@ -27,7 +27,7 @@ const std::vector<Reduction>& reduction_table();
 struct Search {
     std::string_view opcode;
     bool (*better)(double element, double held);
-    /// Whether an element that comes later takes the place of the one held.
+    /// True if an element that comes later takes the place of the one held.
     bool replaces(double element, double held, bool last) const {
         if (std::isnan(held)) return last && std::isnan(element);
         return std::isnan(element) || better(element, held) || (last && element == held);

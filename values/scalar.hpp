@@ -119,7 +119,8 @@ inline double load_real(ElemType type, const uint8_t* data, int64_t index) {
                           : static_cast<double>(load_integer(type, data, index));
 }
 
-/// A number in steps of this size, divided as ONNX's QuantizeLinear does: both are f32, and so is the quotient.
+/// Returns a number in steps of this size, divided as ONNX's QuantizeLinear does: both are f32, and so is the
+/// quotient.
 inline double in_steps(double value, double scale) {
     return f32_of(static_cast<double>(f32_of(value)) / scale);
 }

@@ -36,7 +36,8 @@ inline uint8_t small_float_of(double value, const SmallFloat& format) {
     return static_cast<uint8_t>(sign | (overflows ? format.infinity : magnitude));
 }
 
-/// The same, but finite numbers stay finite: those beyond the greatest become it. So do infinities where the format has none.
+/// Returns the same, but finite numbers stay finite: those beyond the greatest become it. So do infinities
+/// where the format has none.
 inline uint8_t saturated_small_float(double value, const SmallFloat& format) {
     const double greatest = format.infinity == format.nan ? HUGE_VAL : std::numeric_limits<double>::max();
     const uint8_t rounded = small_float_of(value, format);
@@ -46,7 +47,7 @@ inline uint8_t saturated_small_float(double value, const SmallFloat& format) {
     return static_cast<uint8_t>((std::signbit(value) ? 0x80 : 0) | format.greatest);
 }
 
-/// The values of all patterns; bits above the format's are ignored.
+/// Returns the values of all patterns; bits above the format's are ignored.
 inline std::array<float, 256> small_float_values(const SmallFloat& format) {
     std::array<float, 256> values{};
     const int sign = 1 << (format.bits - 1);

@@ -11,7 +11,7 @@
 namespace kpu::values {
 namespace {
 
-/// Bytes of one element of the dense form.
+/// Returns the bytes of one element of the dense form.
 int64_t element_bytes(ElemType type) { return std::max(1, bit_width(type) / 8); }
 
 /// Source of an output's elements: index i along dimension d lies at `first + i * stride` elements.

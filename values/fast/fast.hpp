@@ -63,7 +63,7 @@ void start_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_
 /// Turns sums into n elements of Y, with the addend where it comes last.
 void finish_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n,
                 float* acc, const Tensor& y, int64_t y_offset);
-/// A float operand as f32: in place, or widened into the buffer.
+/// Returns a float operand as f32: in place, or widened into the buffer.
 const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count,
                     Buffer<float>& buffer);
 

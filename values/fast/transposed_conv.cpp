@@ -46,7 +46,7 @@ class Phases {
             columns_.push_back(phase_of(i, p.out_w, p.stride_w, p.pad_left, p.kernel_w, p.dilation_w));
     }
 
-    /// Whether every output meets some tap.
+    /// True if every output meets some tap.
     bool complete() const {
         const auto met = [](const Phase& phase) { return phase.taps > 0 || phase.outputs == 0; };
         return std::all_of(rows_.begin(), rows_.end(), met) &&

@@ -19,7 +19,7 @@ class Invocation : public Lane {
     bool done() const { return frames_.empty(); }
     bool waiting_at_barrier = false;
     bool returned = false;  ///< ended before the others come to the end
-    /// The statement that its next step executes; not when done.
+    /// Returns the statement that its next step executes; not when done.
     uint32_t statement() const { return frames_.back().next; }
     Position position() const;
 
@@ -56,7 +56,7 @@ void step(Invocation& invocation, Memory& memory, const Code& code);
 bool run_workgroup(const Code& code, Memory& memory, const std::array<uint32_t, 3>& workgroup,
                    const std::vector<uint64_t>& scalars, uint64_t& steps);
 
-/// "kernel `k`, line 3, `y[i] = 1`, invocation (1, 0, 0): ": where a fault happened.
+/// Returns "kernel `k`, line 3, `y[i] = 1`, invocation (1, 0, 0): ": where a fault happened.
 std::string fault_text(const Code& code, uint32_t statement, const Ids& ids, std::string_view what);
 /// Throws the error of a barrier that some live invocation did not reach.
 [[noreturn]] void fail_barrier(const Code& code, uint32_t statement, const Ids& there, const Ids& elsewhere);

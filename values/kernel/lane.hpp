@@ -30,7 +30,7 @@ class Lane {
     uint32_t linear = 0;  ///< place in the workgroup, x fastest
 };
 
-/// The value of an expression, as the bits of its type. Atomics happen here. Throws Fault.
+/// Returns the value of an expression, as the bits of its type. Atomics happen here. Throws Fault.
 uint64_t evaluate(const Code& code, Memory& memory, const Lane& lane, uint32_t statement, ExprIndex expr);
 /// Throws Fault with the label of the copy's operand.
 uint64_t byte_count(const Code& code, uint32_t statement, size_t operand, uint64_t bits);

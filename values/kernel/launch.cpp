@@ -16,7 +16,7 @@ namespace {
 
 thread_local LaunchProbe* probe_of_thread = nullptr;
 
-/// The smallest n with n^power >= total.
+/// Returns the smallest n with n^power >= total.
 uint64_t root_above(uint64_t total, unsigned power) {
     auto n = static_cast<uint64_t>(std::pow(static_cast<double>(total), 1.0 / power));
     const auto reaches = [&](uint64_t side) {

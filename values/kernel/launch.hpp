@@ -14,9 +14,9 @@ namespace kpu::values::kernel {
 using Grid = std::array<uint64_t, 3>;
 constexpr uint64_t max_workgroups = uint64_t{1} << 48;
 
-/// The workgroups that a launch without `grid` has: as many invocations as its outputs have elements, and its
-/// inputs too where it has no output, uses workgroup memory or atomics. `elements`: of each buffer that is not
-/// workgroup memory, in order.
+/// Returns the workgroups that a launch without `grid` has: as many invocations as its outputs have elements,
+/// and its inputs too where it has no output, uses workgroup memory or atomics. `elements`: of each buffer
+/// that is not workgroup memory, in order.
 Grid inferred_grid(const Code& code, const std::vector<uint64_t>& elements);
 /// Throws UserError: a grid of nothing, or of more invocations than u32 ids have room for.
 void check_grid(const Code& code, const Grid& grid);
@@ -120,7 +120,7 @@ class LaunchWorker {
 /// the kernel does.
 LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                         const std::vector<Bytes>& storage, const LaunchLimits& limits = {});
-/// The same, by the interpreter.
+/// Returns the same, by the interpreter.
 LaunchResult run_reference(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                            const std::vector<Bytes>& storage, const LaunchLimits& limits = {});
 

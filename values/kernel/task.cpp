@@ -22,7 +22,7 @@ std::vector<uint8_t> bytes_now(const MemoryMap& memory, const RegionView& view) 
     return bytes;
 }
 
-/// The bits of a scalar of the launch.
+/// Returns the bits of a scalar of the launch.
 uint64_t scalar_bits(const Code& code, uint32_t variable, int64_t value) {
     const kpu::kernel::Variable& scalar = code.variables[variable];
     const bool fits = scalar.type == Type::u64   ? value >= 0

@@ -44,7 +44,7 @@ class LaunchOperands {
     bool has_values_ = true;
 };
 
-/// The workgroups that a launch has, known without its operands' values. At most UINT32_MAX.
+/// Returns the workgroups that a launch has, known without its operands' values. At most UINT32_MAX.
 uint64_t workgroups_of(const BoundProgram& program, const BoundTask& task, const LoopValues& loops);
 
 /// A launch on several units: made by the one that begins first.

@@ -52,7 +52,7 @@ class TileMachine {
     int64_t semaphore_index(const kpu::kernel::TileStatement& t, ExprIndex index);
 
     Tile value(ExprIndex index);
-    /// A place, bound or number of a semaphore.
+    /// Returns a place, bound or number of a semaphore.
     int64_t integer(ExprIndex index) { return integer_of(deciding(index)); }
     Tile deciding(ExprIndex index);
     Tile load(const TileExpr& expr);

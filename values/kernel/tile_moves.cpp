@@ -55,7 +55,7 @@ Tile iota(const TileExpr& expr) {
     return convert_tile(index, expr.type);
 }
 
-/// The same where one type has less than a byte.
+/// Returns the same where one type has less than a byte.
 Tile bitcast_bits(const TileExpr& expr, const Tile& x) {
     const unsigned from = kpu::kernel::tile_bits(x.type), to = kpu::kernel::tile_bits(expr.type);
     if (from == to) return convert_tile(x, expr.type);

@@ -74,7 +74,7 @@ T start_of(Op op, bool boolean) {
     return op == Op::reduce_and ? static_cast<T>(~T{0}) : T{0};
 }
 
-/// The first NaN, else the first of equals.
+/// Returns the first NaN, else the first of equals.
 template <typename T>
 int32_t extreme(Op op, const T* in, int64_t size, int64_t step) {
     int64_t best = 0;

@@ -147,7 +147,8 @@ class Spread {
         return mask;
     }
 
-    /// The same move of the masks. Operands from `first_place` up to `after_places` say where: results depend on them.
+    /// Returns the same move of the masks. Operands from `first_place` up to `after_places` say where:
+    /// results depend on them.
     Mask moved(size_t first_place, size_t after_places) const {
         std::vector<Tile> masks = in_;
         Mask places;

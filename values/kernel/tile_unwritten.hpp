@@ -24,7 +24,7 @@ class UnwrittenMap {
   public:
     explicit UnwrittenMap(const kpu::kernel::Code& code);
 
-    /// The first element of a buffer that nobody wrote; none: all of it was written, or nobody looks.
+    /// Returns the first element of a buffer that nobody wrote; none: all of it was written, or nobody looks.
     std::optional<uint64_t> first_left(uint32_t buffer) const;
 
     /// Returns what a statement reads unwritten there; null: all of it was written.
@@ -32,7 +32,7 @@ class UnwrittenMap {
     /// `part`: of the value that is written there; null: none.
     void write(const ByteWindow& window, const Unwritten* part);
     void forget(const ByteWindow& window);
-    /// The same for a list of elements.
+    /// Returns the same for a list of elements.
     std::shared_ptr<const Unwritten> read(uint32_t statement, uint32_t buffer,
                                           const std::vector<uint32_t>& elements) const;
     void write(uint32_t buffer, const std::vector<uint32_t>& elements, const Unwritten* part);
