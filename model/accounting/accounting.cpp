@@ -111,7 +111,7 @@ void Accounting::count(uint16_t unit, const Segment& segment) {
     if (parts_.sink != nullptr) record(unit, segment);
 }
 
-/// The unit's state from here on, unless it was that already.
+/// Records the unit's state from here on, unless it was that already.
 void Accounting::record(uint16_t unit, const Segment& segment) {
     Account& account = accounts_[unit];
     if (account.recorded == segment.cause && account.recorded_task == segment.task &&
@@ -221,7 +221,7 @@ void Accounting::settle_execution(uint16_t unit, const TaskCommand& command) {
     if (last) account.known_to = to;
 }
 
-/// Units that waited for this transfer are charged what limited it.
+/// Settles units that waited for this transfer: they are charged what limited it.
 void Accounting::settle_waits(const TaskCommand& command) {
     const StreamResult& transfer = *command.report.streams.front().result;
     for (const uint16_t unit : able_) {

@@ -16,13 +16,13 @@ class EnergyPlaces {
   public:
     using Burners = traces::Burners;
 
-    /// Keeps both references. `units` as the device numbers them. `units` as the device numbers them.
+    /// Keeps both references. `units` as the device numbers them.
     EnergyPlaces(const std::vector<traces::UnitInfo>& units, const MemorySystem& memory);
     uint16_t sequencer(uint32_t engine) const { return sequencers_.at(engine); }
     uint16_t sram(const StreamSide& side) const {
         return side.level == Level::l2 ? l2_ : l1_.at(side.engine);
     }
-    /// The links that a stream crosses.
+    /// Returns the links that a stream crosses.
     const std::vector<uint16_t>& links(const StreamRequest& request);
     /// Returns the channels that served `bursts` of a stream that is over: they get what they have served and
     /// nobody was charged for yet, so that over a run each is charged what it served. The list lives until

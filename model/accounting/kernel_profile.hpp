@@ -16,7 +16,7 @@ class KernelProfile : public TaskObserver {
     void finished(Cycles, const std::vector<TaskCommand*>& running) override {
         for (const TaskCommand* command : running) add(*command);
     }
-    /// Statements that were executed, in the order of program and kernel.
+    /// Returns the statements that were executed, in the order of program and kernel.
     std::vector<traces::KernelRow> rows() const;
 
   private:

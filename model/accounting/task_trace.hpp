@@ -46,11 +46,13 @@ class TaskTrace : public TaskObserver {
     WorkTable work_table_;
     Cycles now_ = 0;
     uint32_t completing_ = traces::no_task;  ///< the task that completed last
-    std::vector<uint16_t> able_;             ///< units that some task of the program may take
-    std::vector<uint16_t> sequencers_;       ///< unit ids, by engine
-    std::vector<uint64_t> moved_;            ///< bytes moved by each unit
-    std::vector<uint32_t> tokens_;           ///< token count of each unit, as recorded last
-    std::vector<uint64_t> queued_;           ///< queued count of each unit, as recorded last
+    /// Returns the cycles of products that follow each other on one array, the next as soon as the array
+    /// takes it.
+    std::vector<uint16_t> able_;
+    std::vector<uint16_t> sequencers_;  ///< unit ids, by engine
+    std::vector<uint64_t> moved_;       ///< bytes moved by each unit
+    std::vector<uint32_t> tokens_;      ///< token count of each unit, as recorded last
+    std::vector<uint64_t> queued_;      ///< queued count of each unit, as recorded last
 };
 
 }  // namespace kpu::model

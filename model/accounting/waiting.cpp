@@ -39,7 +39,7 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
     return segment;
 }
 
-/// Whether tasks for the unit like those of the queue are still to be issued.
+/// True if tasks for the unit like those of the queue are still to be issued.
 bool Waiting::is_to_come(const TaskQueue& queue, uint16_t unit) const {
     const bool second = std::find(queue.units.begin(), queue.units.end(), unit) == queue.units.end();
     return controller_->future_work(second ? *queue.partner : queue.unit) != execution::FutureWork::none;
@@ -71,8 +71,8 @@ Segment Waiting::of_task(const execution::TaskInstance& task) const {
     return segment;
 }
 
-/// The earliest-issued task on the units that a ready task needs, where all of them are taken; null where
-/// there is a free one.
+/// Returns the earliest-issued task on the units that a ready task needs, where all of them are taken; null
+/// where there is a free one.
 const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskInstance& ready) const {
     const TaskQueue& wanted = board_.queue_of(ready);
     for (const std::vector<uint16_t>* units : {&wanted.units, &wanted.partners}) {

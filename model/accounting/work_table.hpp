@@ -23,7 +23,7 @@ class WorkTable {
     traces::TaskWork scratch_;
 };
 
-/// A request with the same route as `work`; for MemorySystem::route.
+/// Returns a request with the same route as `work`; for MemorySystem::route.
 StreamRequest request_like(const traces::StreamWork& work);
 
 }  // namespace kpu::model

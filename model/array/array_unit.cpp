@@ -62,7 +62,7 @@ timing::OperandPorts operand_ports(const proto::SystolicArray& array, ElemType a
     return {bits, bits, static_cast<uint32_t>(bit_width(a)), static_cast<uint32_t>(bit_width(b))};
 }
 
-/// The type that a MAC is priced as.
+/// Returns the type that a MAC is priced as.
 ElemType priced_type(ElemType a, ElemType b) {
     return a == ElemType::i8 && b == ElemType::i4 ? ElemType::i4 : a;
 }

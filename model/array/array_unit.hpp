@@ -51,7 +51,7 @@ class ArrayUnit : public FormulaUnit {
     void plan_energy(const Work& work, TaskPlan& plan) const;
     MacWork mac_work(ElemType a, ElemType b) const;
     static void starve_uneven_folds(TaskPlan& plan, Cycles starved, Cycles operands_in);
-    /// A stream of at least `bytes` from the operand through a port of `port` bytes a cycle.
+    /// Adds a stream of at least `bytes` from the operand through a port of `port` bytes a cycle.
     void add_operand(const Work& work, const Operand& operand, uint64_t bytes, Window window, uint32_t port,
                      TaskPlan& plan) const;
     uint32_t port(uint32_t bytes_per_array_cycle) const;

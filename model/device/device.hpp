@@ -57,7 +57,7 @@ class Device {
     /// Makes run() return at the present time, paused. Called from within run(), by what it calls.
     void pause();
 
-    /// Core edges before the present time; after a finished run, cycles.total.
+    /// Returns core edges before the present time; after a finished run, cycles.total.
     Cycles now() const;
     const std::vector<traces::UnitInfo>& units()
         const;  ///< unit id = index; the device itself is the last one
@@ -116,7 +116,7 @@ class Device {
     };
     SocketBytes socket_bytes(uint16_t unit) const;
 
-    /// The modules as an indented tree, then every binding "initiator -> target"; one line each.
+    /// Returns the modules as an indented tree, then every binding "initiator -> target"; one line each.
     std::string module_list() const;
 
   private:
@@ -127,9 +127,9 @@ class Device {
 /// Sets hazards.count, hazards.<kind>, hazards.benign.
 void hazard_statistics(const execution::HazardLog& log, traces::StatSet& stats);
 
-/// The module list of a platform without a program.
+/// Returns the module list of a platform without a program.
 std::string list_modules(const proto::Platform& platform);
-/// The units of a platform, in order of unit id.
+/// Returns the units of a platform, in order of unit id.
 std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform);
 
 }  // namespace kpu::model

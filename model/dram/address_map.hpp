@@ -50,11 +50,11 @@ class AddressMap {
     struct Fields {
         uint64_t rank = 0, group = 0, bank = 0, row = 0, column = 0;
     };
-    /// The address that has these fields: place() undone. What exceeds a field is cut off.
+    /// Returns the address that has these fields: place() undone. What exceeds a field is cut off.
     uint64_t address(const Fields& fields) const;
-    /// Number of a burst: address / burst_bytes.
+    /// Returns the number of a burst: address / burst_bytes.
     uint64_t burst_of(uint64_t address) const { return address >> burst_bits_; }
-    /// The entries with their widths, lowest first: "bg:2 col:7 ba:2 row:16".
+    /// Returns the entries with their widths, lowest first: "bg:2 col:7 ba:2 row:16".
     const std::string& text() const { return text_; }
 
   private:

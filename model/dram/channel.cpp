@@ -99,7 +99,7 @@ void Channel::admit(bool is_write, uint64_t time) {
     }
 }
 
-/// A burst enters its queue now, or is answered by what waits to be written.
+/// Enters a burst in its queue now, or answers it by what waits to be written.
 inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_write) {
     const AddressMap::Place place = config_.map.place(address);
     const uint64_t burst = config_.map.burst_of(address);
@@ -154,7 +154,7 @@ void Channel::open_first(const Entry& entry, bool is_write) {
     if (!is_write) ++open_[entry.request].completion.activates;
 }
 
-/// Whether writes are served now.
+/// True if writes are served now.
 inline bool Channel::direction_now() const {
     const uint32_t writes = queues_[1].size();
     if (writes == 0) return false;
@@ -223,7 +223,7 @@ void Channel::advance_to_idle(uint64_t until) {
     take_slot(choice.time, true, t_.column_clocks);
 }
 
-/// The bus changes its direction. What it costs the burst is the time that it waits for nothing else.
+/// Changes the direction of the bus. What it costs the burst is the time that it waits for nothing else.
 void Channel::turn_around(const Choice& choice) {
     if (columns_[0] + columns_[1] == 0) return;
     const uint64_t otherwise =
@@ -249,7 +249,7 @@ void Channel::space_ranks(const Rank& rank, uint64_t time) {
     }
 }
 
-/// The data of a column command at `command` begin to move.
+/// Moves the data of a column command at `command`.
 inline void Channel::move_data(uint64_t from, uint64_t command) {
     if (moving_.from == moving_.to || from != moving_.to) {  // else back to back
         end_move();
@@ -359,7 +359,7 @@ inline uint64_t Channel::activate_time(const Bank& bank) const {
     return ready > after ? ready : after;
 }
 
-/// The oldest of those bursts that can go first.
+/// Chooses the oldest of those bursts that can go first.
 inline void Channel::choose_column(Candidate& best) const {
     const RequestQueue& queue = queues_[writing_];
     const uint64_t waiting = decided_ == writing_ ? waiting_[writing_].column & ~held_ : unserved();
@@ -371,9 +371,9 @@ inline void Channel::choose_column(Candidate& best) const {
     }
 }
 
-/// A row command, unless a column command can go no later. Of a precharge and a column command that can go at
-/// the same time, the one for the older burst goes first: else hits would keep a row open that an older burst
-/// waits to see closed.
+/// Chooses a row command, unless a column command can go no later. Of a precharge and a column command that
+/// can go at the same time, the one for the older burst goes first: else hits would keep a row open that an
+/// older burst waits to see closed.
 inline void Channel::choose_row(Candidate& best) const {
     const Waiting& waiting = waiting_[decided_];
     const uint64_t keep = held_ | unserved();

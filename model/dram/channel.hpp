@@ -76,7 +76,7 @@ class Channel {
   public:
     explicit Channel(const Config& config);
 
-    /// First clock at which a request can still arrive.
+    /// Returns the first clock at which a request can still arrive.
     uint64_t now() const { return now_ > front_ ? now_ - front_ : 0; }
     bool has_room(bool is_write) const { return !queues_[is_write].full(); }
     /// Posts a request. What finds no room waits in front of its queue and enters, in order, as soon as there
@@ -87,11 +87,11 @@ class Channel {
 
     /// Issues every command that can be issued before requests of clock `until` are seen.
     void advance(uint64_t until);
-    /// The same, but stops when a read's completion has become certain. now() says how far it came.
+    /// Does the same, but stops when a read's completion has become certain.
     void advance_to_completion(uint64_t until);
-    /// The same, but stops when there is room.
+    /// Does the same, but stops when there is room.
     void advance_to_room(bool is_write, uint64_t until);
-    /// The same, but stops when no request waits.
+    /// Does the same, but stops when no request waits.
     void advance_to_idle(uint64_t until);
 
     /// Completions that became certain, in that order; the caller takes them out.
@@ -225,8 +225,7 @@ class Channel {
     void set_timer();
     void report(uint64_t time, Command command, uint32_t rank, uint32_t bank = 0, uint32_t row = 0,
                 uint32_t source = 0);
-    /// Returns the source of a burst that waits. Only while it is not answered. Only while it is not
-    /// answered.
+    /// Returns the source of a burst that waits. Only while it is not answered.
     uint32_t source_of(const Entry& entry, bool is_write) const {
         return is_write ? entry.request : open_[entry.request].source;
     }

@@ -20,7 +20,7 @@ bool moves(uint64_t before, uint64_t after, uint64_t period, uint64_t since) {
 
 /// Skips idle time. Without work, refreshes and the power-down between them come to the same in every tREFI:
 /// once two periods were equal, the others are counted. Whoever listens to commands gets every one. True if
-/// time went on. Whoever listens to commands gets every one. Whether time went on.
+/// time went on.
 bool Channel::skip_idle(uint64_t limit) {
     constexpr int attempts = 4;
     constexpr uint64_t settling = 4;  // periods, in which rows close and ranks go to sleep
@@ -80,7 +80,7 @@ uint64_t Channel::idle_periods(uint64_t limit) const {
     return (end - now_) / full_refresh(t_);
 }
 
-/// Whether everything that decides what comes next is as it was a period ago, at `since`.
+/// True if everything that decides what comes next is as it was a period ago, at `since`.
 bool Channel::repeats(const std::vector<Rank>& ranks, const std::array<Bank, max_banks>& banks,
                       uint64_t since) const {
     const uint64_t period = full_refresh(t_);
@@ -109,7 +109,7 @@ bool Channel::repeats(const std::vector<Rank>& ranks, const std::array<Bank, max
     return true;
 }
 
-/// The end of the last refresh of any of its banks.
+/// Returns the end of the last refresh of any of its banks.
 uint64_t Channel::refreshed_until(const Rank& rank) const {
     uint64_t end = 0;
     for (size_t s = 0; s < t_.refresh_sets; ++s) end = std::max(end, rank.refreshes[s].end);
@@ -178,7 +178,7 @@ uint64_t Channel::drain_time(const Rank& rank) const {
     return time;
 }
 
-/// The next step of a rank whose banks are to be precharged.
+/// Takes the next step of a rank whose banks are to be precharged.
 void Channel::drain(uint32_t r, uint64_t time) {
     Rank& rank = ranks_[r];
     take_slot(time, false, t_.precharge_clocks);

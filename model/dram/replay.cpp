@@ -48,7 +48,7 @@ class Replay {
     }
 
   private:
-    /// First clock from `time` on at which another read may be in flight.
+    /// Returns the first clock from `time` on at which another read may be in flight.
     uint64_t wait_for_returns(uint64_t time) {
         retire(time);
         while (in_flight_ >= config_.max_outstanding) {

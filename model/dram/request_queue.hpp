@@ -42,7 +42,7 @@ class RequestQueue {
     const Entry& entry(uint64_t number) const { return at(number).entry; }
     const Entry& head(uint32_t bank) const { return entry(lists_[bank].head); }
     const Entry& hit(uint32_t bank) const { return entry(lists_[bank].hit); }
-    /// Number of the oldest burst. There must be one.
+    /// Returns the number of the oldest burst. There must be one.
     uint64_t oldest() const { return first_; }
     uint32_t bank_of(uint64_t number) const { return at(number).bank; }
 
@@ -95,7 +95,7 @@ class RequestQueue {
         lists_[bank].hits = 0;
     }
 
-    /// Whether a burst of this bank waits for these bytes.
+    /// True if a burst of this bank waits for these bytes.
     bool holds(uint32_t bank, uint64_t burst) const {
         for (uint64_t i = lists_[bank].head; i != none; i = at(i).next) {
             if (at(i).entry.burst == burst) return true;

@@ -6,7 +6,8 @@
 
 namespace kpu::dram {
 
-/// The banks of a rank that take no command until they are precharged: all of them, or those of the next same-bank refresh.
+/// Returns the banks of a rank that take no command until they are precharged: all of them, or those of the
+/// next same-bank refresh.
 uint64_t Channel::drained_banks(uint32_t r) const {
     const uint64_t all = banks_of(r);
     if (t_.refresh_sets == 1 || ranks_[r].drain != Drain::refresh) return all;

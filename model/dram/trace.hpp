@@ -49,7 +49,7 @@ class TraceSource {
 ///                                             that the device has in Ramulator 2; COLUMN counts bursts
 ///     cycle,access,level,address,bytes,...    run: what `kpusim run --memory-trace` writes: its accesses to DRAM
 enum class TraceForm : uint8_t { unknown, csv, stl, rstl, ramulator, run };
-/// Names of the forms, for options; `auto` is the unknown one.
+/// Returns the names of the forms, for options; `auto` is the unknown one.
 const std::vector<std::string>& trace_form_names();
 /// Returns the form with this name, which the list has.
 TraceForm trace_form_of(std::string_view name);
@@ -57,8 +57,7 @@ TraceForm trace_form_of(std::string_view name);
 struct TraceOptions {
     TraceForm form = TraceForm::unknown;  ///< the file's first line and the end of its name tell
     /// Clock of the cycles of stl, rstl and run. Without it a line `# clock_mhz: F` above the first request
-    /// tells, else it is 1000 for run, and the DRAM's own clock for the others. Without it a line `#
-    /// clock_mhz: F` above the first request tells, else it is 1000 for run, and the DRAM's own clock.
+    /// tells, else it is 1000 for run, and the DRAM's own clock for the others.
     std::optional<double> clock_mhz;
 };
 

@@ -29,7 +29,7 @@ std::string_view take_word(std::string_view& text) {
     return word;
 }
 
-/// "0x" and what follows it; nothing without it.
+/// Returns "0x" and what follows it; nothing without it.
 std::optional<std::string_view> hexadecimal(std::string_view text) {
     if (text.substr(0, 2) == "0x" || text.substr(0, 2) == "0X") return text.substr(2);
     return std::nullopt;
@@ -157,7 +157,7 @@ TraceFile::Line TraceFile::parse_ramulator(std::string_view text) const {
     return line;
 }
 
-/// The address of what lies at one number for each level of the memory.
+/// Returns the address of what lies at one number for each level of the memory.
 uint64_t TraceFile::parse_vector(std::string_view text) const {
     struct Number {
         std::string_view name;

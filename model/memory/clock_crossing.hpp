@@ -26,7 +26,8 @@ class ClockCrossing {
         return static_cast<Cycles>((static_cast<Wide>(memory_cycles) * ratio_q32_ + half_q32) >> 32);
     }
 
-    /// Core cycles that `memory_cycles` take at least, whatever edges they begin and end at; 1 or more.
+    /// Returns core cycles that `memory_cycles` take at least, whatever edges they begin and end at; 1 or
+    /// more.
     Cycles at_least(uint64_t memory_cycles) const {
         const auto whole = static_cast<Cycles>((static_cast<Wide>(memory_cycles) * ratio_q32_) >> 32);
         return whole > 2 ? whole - 2 : 1;

@@ -51,7 +51,7 @@ class DramModel {
     virtual const DdrAccount& account(size_t channel) const = 0;
     /// Returns the counters up to core cycle `elapsed`, the refreshes of idle time included.
     virtual DramCounters counters(size_t channel, Cycles elapsed) const = 0;
-    /// Most bursts that waited at one time.
+    /// Returns the most bursts that waited at one time.
     virtual uint64_t peak_queue(size_t channel) const = 0;
     /// Returns the least time: no burst is served faster.
     virtual Cycles least_time() const = 0;
@@ -159,7 +159,7 @@ class DramChannel {
     Opening activate(Bank& bank, uint32_t group, uint32_t row, uint64_t request);
     bool refresh_until(uint64_t now);
     uint64_t refresh_start(uint64_t due) const;
-    /// Whether the next refresh is for that bank too.
+    /// True if the next refresh is for that bank too.
     bool is_refreshed(size_t bank) const { return (bank & (t_.refresh_sets - 1)) == refresh_set_; }
     uint64_t activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const;
     uint64_t take_column(uint64_t request, uint64_t earliest, uint32_t group, bool is_write);
@@ -200,7 +200,7 @@ class DdrChannel {
         uint32_t bursts, activates;
         dram::Held held;  ///< cause of busy_wait
     };
-    /// A request for the channel-local bytes [address, address + bytes): its bursts go to the channel
+    /// Returns a request for the channel-local bytes [address, address + bytes): its bursts go to the channel
     /// together, and it is done with the last.
     Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write);
     /// Commands issued before `now`, refreshes of idle time included.
@@ -229,7 +229,7 @@ class Dram final : public DramModel {
           interleave_(config),
           load_(config.channels) {}
 
-    /// A request for [address, address + bytes), which lies in one channel.
+    /// Returns a request for [address, address + bytes), which lies in one channel.
     DdrChannel::Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         const uint64_t channel = interleave_.channel(address);
         load_.count(channel);

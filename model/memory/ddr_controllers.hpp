@@ -81,7 +81,7 @@ class DdrControllers final : public DramModel {
 
     /// Records from now on what banks do. `units`: of the channels.
     void trace_banks_to(traces::EventSink& sink, const std::vector<uint16_t>& units);
-    /// A request for [address, address + bytes), which lies in one channel.
+    /// Takes a request for [address, address + bytes), which lies in one channel.
     void take(const DdrRequest& request, uint64_t address, uint32_t bytes, bool is_write);
     /// Issues every command that can be issued before arrivals of cycle `until` are seen.
     void advance(Cycles until);

@@ -46,7 +46,7 @@ void MemorySystem::Impl::add_link(const std::string& name, int engine) {
     links_.emplace_back(config.link_at(links_.size()), config.core, config.link_clock);
 }
 
-/// A link between two nodes of a ring or mesh, both directions together.
+/// Adds a link between two nodes of a ring or mesh, both directions together.
 void MemorySystem::Impl::join(unsigned a, unsigned b) {
     link_between_[{std::min(a, b), std::max(a, b)}] = static_cast<uint32_t>(links_.size());
     add_link(fmt::format("link_n{}_n{}", std::min(a, b), std::max(a, b)), -1);
@@ -82,7 +82,7 @@ unsigned MemorySystem::Impl::next_node(unsigned at, unsigned to) const {
     return column < target ? at + 1 : at - 1;
 }
 
-/// The links between two nodes of the interconnect; -1 is L2.
+/// Adds the links between two nodes of the interconnect; -1 is L2.
 void MemorySystem::Impl::add_hops(int from, int to, StreamPath& path) const {
     const auto link = [&](uint32_t index) { path.add({Kind::link, 0, index}); };
     if (config.topology == Topology::crossbar) {

@@ -57,7 +57,7 @@ class MemorySystem {
     /// Serves the earliest arrival if it lies before `horizon` and before the first completion; false
     /// otherwise. Same results as advance(): the oracle.
     bool advance_one(Cycles horizon);
-    /// The earlier of next_completion() and next_arrival(); `never` when nothing is in flight.
+    /// Returns the earlier of next_completion() and next_arrival(); `never` when nothing is in flight.
     Cycles next_time() const;
     /// Earliest completion not taken, or answer of a DRAM's controller, which may be one.
     Cycles next_completion() const;
@@ -66,8 +66,8 @@ class MemorySystem {
     /// Takes what controllers answer at or before `now`: nothing that arrives at `now` can change it. Nothing
     /// completes at or before `now` any more that take_completed() would not give.
     void take_answers(Cycles now);
-    /// The streams that complete at or before `now` and were not yet taken, by (end, priority, unit, order of
-    /// opening). The list lives until the next call.
+    /// Returns the streams that complete at or before `now` and were not yet taken, by (end, priority, unit,
+    /// order of opening). The list lives until the next call.
     const std::vector<Handle>& take_completed(Cycles now);
     /// Returns what is known of an open stream; valid until close().
     const StreamResult& result(Handle stream) const;

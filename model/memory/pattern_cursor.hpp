@@ -40,7 +40,7 @@ class PatternCursor {
         if (run_left_ == 0) next_run();
     }
 
-    /// Bytes of the side: all walks of the pattern; 0 of a unit.
+    /// Returns the bytes of the side: all walks of the pattern; 0 of a unit.
     static uint64_t total_bytes(const StreamSide& side) {
         if (!side.is_memory) return 0;
         uint64_t bytes = side.pattern.run_bytes * side.repeat;

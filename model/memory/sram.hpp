@@ -19,7 +19,7 @@ namespace kpu::model {
 class Ports {
   public:
     explicit Ports(size_t count) : count_(count), free_(count, 0) {}
-    /// The start of a service of `cycles` to a customer that comes at `arrival`.
+    /// Returns the start of a service of `cycles` to a customer that comes at `arrival`.
     Cycles take(Cycles arrival, Cycles cycles) {
         Cycles* const free = free_.data();
         const size_t taken = first_;
@@ -52,8 +52,8 @@ class Sram {
         Cycles bank_wait;  ///< wait for the bank, after the port
         uint64_t words;    ///< physical words touched
     };
-    /// An access to [address, address + bytes), which may span interleave blocks. Calls come in order of
-    /// arrival.
+    /// Returns an access to [address, address + bytes), which may span interleave blocks. Calls come in order
+    /// of arrival.
     [[gnu::always_inline]] Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         if (!crossing_) return serve_own(arrival, address, bytes, write);
         Service service = serve_own(crossing_->to_memory(arrival), address, bytes, write);
@@ -138,7 +138,7 @@ class Sram {
             return use_lanes_(*this, bank, blocks, wanted_.data(), start);
         return use_blocks(bank, blocks, start);
     }
-    /// A block that is wanted at its bank at `want`.
+    /// Returns a block that is wanted at its bank at `want`.
     Banks use_bank(size_t bank, int32_t want, int32_t cycles) {
         const int32_t begin = std::max(want, bank_free_[bank]), end = begin + cycles;
         bank_free_[bank] = end;

@@ -28,13 +28,13 @@ class StateRecorder {
         to_ = to;
         cause_ = cause;
     }
-    /// Idle from the last state on, up to the end of the run.
+    /// Ends the record: idle from the last state on, up to the end of the run.
     void finish(Cycles end) {
         if (sink_ != nullptr) write(end);
     }
 
   private:
-    /// The last state; the next one begins at `next`.
+    /// Writes the last state; the next one begins at `next`.
     void write(Cycles next) {
         if (to_ == next) {
             if (next != 0) sink_->record(traces::state_record(unit_, cause_, core_->edge(from_)));

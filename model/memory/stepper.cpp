@@ -234,7 +234,7 @@ const MemorySystem::Impl::LinkInput& MemorySystem::Impl::grant(const std::vector
     return *best;
 }
 
-/// The next burst of stage k enters its controller.
+/// Lets the next burst of stage k enter its controller.
 void MemorySystem::Impl::enter(StreamState& stream, int k) {
     const Burst& burst = stream.burst_at(k);
     const uint8_t side = stream.stages[k].side;

@@ -96,7 +96,7 @@ class StreamInitiator : public StreamBackwardInterface {
 
     /// Returns the storage of a level, through the socket. InternalError where the interconnect has none.
     values::MemoryLevel& direct_memory(Level level, unsigned engine);
-    /// Bytes of completed streams that the socket read from and wrote to a level.
+    /// Returns the bytes of completed streams that the socket read from and wrote to a level.
     uint64_t bytes(Level level, bool read) const { return bytes_[static_cast<size_t>(level)][read ? 0 : 1]; }
 
     tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,

@@ -93,24 +93,24 @@ class StreamState {
         }
         return {time, static_cast<int>(stage)};
     }
-    /// The next burst at stage k, a link, is not taken before.
+    /// Postpones the next burst at stage k, a link: it is not taken before.
     void postpone(int k, Cycles time) { heads_[k] = time; }
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
     /// SRAM words or DRAM bursts touched, of either side.
     uint64_t& accesses(uint8_t side) {
         return side == 1 ? result.destination_accesses : result.source_accesses;
     }
-    /// The next burst at stage k waited there.
+    /// Notes how long the next burst at stage k waited there.
     void wait(int k, Cycles cycles) { wait_of(next_[k], cycles); }
-    /// Burst `number` waited at a stage.
+    /// Notes how long burst `number` waited at a stage.
     void wait_of(uint64_t number, Cycles cycles) {
         if (number == 0) first_waits_ += cycles;
     }
     /// Returns the number of the next burst at stage k.
     uint64_t number_at(int k) const { return next_[k]; }
-    /// The next burst at stage k, which is `burst`, was served, and leaves the stage at `done`.
+    /// Notes that the next burst at stage k, which is `burst`, was served, and leaves the stage at `done`.
     void leave(int k, Burst& burst, Cycles done);
-    /// The next burst at stage k, a dram_request, entered a controller. Its number.
+    /// Returns the next burst at stage k, a dram_request, entered a controller. Its number.
     uint64_t enter(int k);
     /// Notes that a burst that entered a controller before stage k is done at that time: it leaves after the
     /// older ones.

@@ -111,7 +111,7 @@ void TaskArbiter::collect() {
     for (TaskCommand* command : done_) complete(*command);
 }
 
-/// Whether the task is complete: a launch is when its last unit is through.
+/// True if the task is complete: a launch is when its last unit is through.
 bool TaskArbiter::complete(TaskCommand& command) {
     execution::TaskInstance& task = *command.task;
     command.last = command.product == nullptr && leave(command);
@@ -180,8 +180,8 @@ uint16_t TaskArbiter::free_array(const ProductRequest& request) const {
     return traces::no_unit;
 }
 
-/// Products compete with tasks for the arrays of their engine, by the issue of the kernel's task. A kernel with tiles
-/// has one unit, and that one product at a time.
+/// Places a product. Products compete with tasks for the arrays of their engine, by the issue of the kernel's
+/// task. A kernel with tiles has one unit, and that one product at a time.
 void TaskArbiter::place_product(Cycles now, Placement& best) const {
     for (const ProductRequest* request : products_) {
         if (best.task != nullptr && best.task->serial < request->task->serial) continue;
@@ -274,7 +274,7 @@ void TaskArbiter::give(const Placement& placement, const Launch* launch, Cycles 
     });
 }
 
-/// Whether the launch has a workgroup for one more unit, this one, and room for the workgroup's memory.
+/// True if the launch has a workgroup for one more unit, this one, and room for the workgroup's memory.
 bool TaskArbiter::may_join(const Launch& launch, uint16_t unit) const {
     if (!parts_.board->is_free(unit) || launch.units.size() >= launch.most_units) return false;
     if (launch.shared->work && !launch.shared->work->left()) return false;
@@ -298,7 +298,7 @@ bool TaskArbiter::join(Cycles now) {
     return false;
 }
 
-/// Whether no unit has the task any more.
+/// True if no unit has the task any more.
 bool TaskArbiter::leave(const TaskCommand& command) {
     const auto launch = std::find_if(launches_.begin(), launches_.end(),
                                      [&](const Launch& known) { return known.task == command.task; });

@@ -19,7 +19,7 @@ TaskQueue queue_for(const BoundTask& task) {
     return queue;
 }
 
-/// Units that such a task may take are numbered below this.
+/// Returns the units that such a task may take are numbered below this.
 int instances_of(const execution::UnitDemand& demand, const std::vector<traces::UnitInfo>& units) {
     int count = 0;
     for (const traces::UnitInfo& unit : units) {

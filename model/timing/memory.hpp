@@ -23,7 +23,8 @@ class SramTime {
     /// Most that it moves, bytes per core cycle.
     double bytes_per_cycle = 1;
 
-    /// Core cycles of the whole scratchpad that an access of so many bytes takes, in either direction.
+    /// Returns core cycles of the whole scratchpad that an access of so many bytes takes, in either
+    /// direction.
     double share_of(double bytes) const;
     /// Returns the cycles until an access of so many bytes has passed a port and banks that are free, without
     /// the latency.

@@ -93,7 +93,7 @@ double command_time(const SystolicArray& array, uint64_t vectors) {
     return std::max(double(vectors) / array.rate, double(array.command_cycles));
 }
 
-/// Cycles of a fold's stream: no command follows another sooner than `command_cycles`.
+/// Returns the cycles of a fold's stream: no command follows another sooner than `command_cycles`.
 uint64_t stream_cycles(const SystolicArray& array, const GemmShape& shape, const Tiling& tiles) {
     const double rate_bound = double(tiles.stream) / array.rate;
     if (array.command_cycles == 0 || array.timing == proto::SystolicArray::compat ||

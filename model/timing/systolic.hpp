@@ -21,8 +21,8 @@ struct GemmShape {
     uint64_t macs() const { return m * n * k * groups / blocks; }
 };
 
-/// The product an NMU task computes; a convolution is its implicit GEMM: M = batch * output pixels,
-/// N = Cout / groups, K = window * Cin / groups. Throws InternalError for other opcodes.
+/// Returns the product an NMU task computes; a convolution is its implicit GEMM: M = batch * output pixels, N
+/// = Cout / groups, K = window * Cin / groups. Throws InternalError for other opcodes.
 GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task);
 
 /// An array as the formulas see it.
@@ -63,8 +63,8 @@ struct SystolicTime {
 };
 
 SystolicTime systolic_time(const SystolicArray& array, const GemmShape& shape);
-/// Products that follow each other on one array, the next as soon as the array takes it: from the start of
-/// the first to the last result of the last one.
+/// Returns the products that follow each other on one array, the next as soon as the array takes it: from the
+/// start of the first to the last result of the last one.
 Cycles back_to_back_cycles(const SystolicArray& array, const std::vector<GemmShape>& shapes);
 
 /// Ports through which operands come, in bits a cycle, and the bits of an element.
@@ -79,8 +79,8 @@ struct OperandPorts {
 std::optional<Cycles> starved_operands_in(const SystolicArray& array, const GemmShape& shape,
                                           const OperandPorts& ports);
 
-/// The array of an engine for operand types "i8", "f16" or "i8xi4". Throws UserError when it has no rate for
-/// them.
+/// Returns the array of an engine for operand types "i8", "f16" or "i8xi4". Throws UserError when it has no
+/// rate for them.
 SystolicArray array_for(const proto::SystolicArray& array, ElemType a, ElemType b);
 /// The name a rate row has for these operand types.
 std::string rate_name(ElemType a, ElemType b);

@@ -13,8 +13,8 @@ struct VectorWork {
     bool bytes = false;   ///< a view: it moves bytes at the width of the narrower port
 };
 
-/// Elements of the results; of the first operand for reductions; results times window for pooling; bytes of
-/// the results for views.
+/// Returns the elements of the results; of the first operand for reductions; results times window for
+/// pooling; bytes of the results for views.
 VectorWork vector_work(const BoundProgram& program, const BoundTask& task);
 
 /// Time of one task of a vector unit, core cycles. model/timing/vector.md has the formula.
@@ -28,7 +28,7 @@ struct VectorTime {
 };
 
 VectorTime vector_time(const proto::Vector& vector, const BoundProgram& program, const BoundTask& task);
-/// The same for plain numbers. An opcode without a cost row has the default of the opcode table.
+/// Returns the same for plain numbers. An opcode without a cost row has the default of the opcode table.
 VectorTime vector_time(const proto::Vector& vector, std::string_view opcode_name, const VectorWork& work);
 
 }  // namespace kpu::timing

@@ -17,10 +17,10 @@ class FormulaUnit : public Unit {
     void stream_completed(StreamTransaction& transaction) override;
 
   protected:
-    /// The terms, streams, work and energy of a task. Called once for a statement and port of the second unit
-    /// that it occupies (`partner_bytes_per_cycle`, 0 without one).
+    /// Returns the terms, streams, work and energy of a task. Called once for a statement and port of the
+    /// second unit that it occupies (`partner_bytes_per_cycle`, 0 without one).
     virtual TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) = 0;
-    /// The same of a product of a kernel; only arrays have them.
+    /// Returns the same of a product of a kernel; only arrays have them.
     virtual TaskPlan plan_product(const Product& product);
     void start(TaskCommand& command) override;
     void wake() override { update(); }

@@ -47,12 +47,13 @@ class Unit : public sc_core::sc_module,
     bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
 
   protected:
-    /// A task was given to the unit at this edge. It sets command.plan, and answers later, never from here.
+    /// Starts a task that was given to the unit at this edge. It sets command.plan, and answers later, never
+    /// from here.
     virtual void start(TaskCommand& command) = 0;
-    /// A cycle that the unit asked for with wake_at().
+    /// Called in a cycle that the unit asked for with wake_at().
     virtual void wake() = 0;
 
-    /// The next task may enter. Once for a task, if at all.
+    /// Answers that the next task may enter. Once for a task, if at all.
     void answer_free(TaskCommand& command);
     /// Answers that all results are visible: the command is the sequencer's again.
     void answer_complete(TaskCommand& command);
@@ -66,16 +67,16 @@ class Unit : public sc_core::sc_module,
     static void note_completed(TaskCommand& command, const StreamTransaction& transaction);
     void recycle(std::unique_ptr<StreamTransaction> transaction) { spare_.push_back(std::move(transaction)); }
 
-    /// A stream with poster, operation and rate set, that reads or writes the operand; its address is the
-    /// operand's.
+    /// Returns a stream with poster, operation and rate set, that reads or writes the operand; its address is
+    /// the operand's.
     PlannedStream memory_stream(const BoundTask& task, OperandRef operand, bool read,
                                 uint32_t port_bytes_per_cycle) const;
-    /// The same for any part of a memory.
+    /// Returns the same for any part of a memory.
     PlannedStream port_stream(uint32_t op, const StreamSide& memory, bool read,
                               uint32_t port_bytes_per_cycle) const;
     /// Bursts, descriptor and row costs of a DMA.
     static void use_dma(StreamRequest& request, const proto::Dma& dma);
-    /// The task as one memory-to-memory stream with the descriptor costs of `dma`.
+    /// Plans the task as one memory-to-memory stream with the descriptor costs of `dma`.
     void plan_move(const BoundTask& task, const proto::Dma& dma, uint32_t port_bytes_per_cycle,
                    TaskPlan& plan) const;
     uint64_t l1_latency(bool read) const;
@@ -106,7 +107,7 @@ class Unit : public sc_core::sc_module,
 inline OperandRef input(size_t index) { return {OperandRef::List::inputs, static_cast<uint16_t>(index)}; }
 inline OperandRef output(size_t index) { return {OperandRef::List::outputs, static_cast<uint16_t>(index)}; }
 
-/// The cause that slowed a stream for the longest time; `fallback` when nothing did.
+/// Returns the cause that slowed a stream for the longest time; `fallback` when nothing did.
 traces::Cause dominant_limiter(const StreamResult& result, traces::Cause fallback);
 
 }  // namespace kpu::model

@@ -52,14 +52,14 @@ class KernelCost : public values::kernel::StepObserver {
 
     Cycles cycles() const { return cycles_of_last_; }  ///< cycles of the statement executed last
     uint64_t useful() const { return useful_; }        ///< lane-cycles so far
-    /// Operations of a class so far, one for each lane that executed it.
+    /// Returns the operations of a class so far, one for each lane that executed it.
     uint64_t operations(kernel::CostClass cost) const { return operations_[static_cast<size_t>(cost)]; }
     /// Returns the traffic of each buffer, since whoever carries it off cleared it.
     std::vector<KernelTraffic>& traffic() { return traffic_; }
     std::vector<KernelCopy>& started_copies() { return started_copies_; }
-    /// Products for the array, since whoever had them done cleared it.
+    /// Returns the products for the array, since whoever had them done cleared it.
     std::vector<Product>& products() { return products_; }
-    /// Whether products of the statement may be for the array.
+    /// True if products of the statement may be for the array.
     bool multiplies(uint32_t statement) const { return multiplies_[statement]; }
     const std::vector<KernelBufferPlace>& places() const { return places_; }
 

@@ -6,8 +6,7 @@
 namespace kpu::model {
 
 /// Posts what was asked of L1 since the last time. Words that repeat are posted as whole walks over what they
-/// lie in; the rest of them goes with the next window. Of words that repeat, whole walks over what they lie
-/// in; the rest of them goes with the next window.
+/// lie in; the rest of them goes with the next window.
 void KernelUnit::post_traffic(bool all) {
     Run& run = *run_;
     for (uint32_t buffer = 0; buffer < run.cost->traffic().size(); ++buffer) {

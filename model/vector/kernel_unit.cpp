@@ -187,8 +187,8 @@ void KernelUnit::execute() {
     run.at += run.cost->cycles();
 }
 
-/// Whether products of the last statement are still to be done. The lanes do their part of a statement first, and wait
-/// for the array then.
+/// True if products of the last statement are still to be done. The lanes do their part of a statement first,
+/// and wait for the array then.
 bool KernelUnit::multiplies(Cycles now) {
     Run& run = *run_;
     std::vector<Product>& products = run.cost->products();
@@ -298,7 +298,7 @@ void KernelUnit::complete(Cycles now) {
     answer_complete(*run.command);
 }
 
-/// Work and energy so far.
+/// Books work and energy so far.
 void KernelUnit::book() {
     constexpr std::pair<kernel::CostClass, const char*> actions[] = {
         {kernel::CostClass::integer, "op.i32"},

@@ -58,7 +58,7 @@ void KernelCost::multiplied(const values::kernel::TileProduct& given) {
     products_.push_back(product);
 }
 
-/// Elements side by side, `lanes` of them at a time.
+/// Returns the cycles of elements side by side, `lanes` of them at a time.
 Cycles KernelCost::row_cycles(const ByteWindow& window, uint64_t byte, uint64_t elements, uint64_t& words) {
     const uint64_t address = places_[window.buffer].address + byte;
     Cycles cycles = 0;
