@@ -29,7 +29,7 @@ class AccessFrontier {
     AccessFrontier(const BoundProgram& program, const ScheduleOrder& order)
         : program_(program), order_(order) {}
 
-    /// Another buffer.
+    /// Begins another buffer.
     void clear() { pieces_.clear(); }
     /// Adds an access of a task outside of loops, in the order of the text, a task's reads first. True: it
     /// races with one before.

@@ -54,7 +54,7 @@ class CarriedOrder {
     bool sure_of_one(const Before& before) const;
     /// The same for the later statement: each earlier one that is as far before the last iterations has one.
     bool sure_of_later(uint32_t later, const Before& before) const;
-    /// Whether there is a pair of instances under the clause.
+    /// True if there is a pair of instances under the clause.
     bool sure_of_all(uint32_t later, const Before& before) const;
     /// Some orders are missing: there were too many clauses.
     bool full() const { return full_; }

@@ -17,7 +17,7 @@ class ChainOrder {
     /// `users`: by task, how often others refer to it.
     explicit ChainOrder(std::vector<uint32_t> users) : tasks_(users.size()), users_(std::move(users)) {}
 
-    /// Tasks one after the other; `before`: what is complete when it starts, `needs` among it.
+    /// Adds tasks one after the other; `before`: what is complete when it starts, `needs` among it.
     void add(uint32_t task, const ChainClock& before, const std::vector<uint32_t>& needs);
     /// Notes that one task which refers to it was seen.
     void used(uint32_t task);

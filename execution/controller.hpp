@@ -101,7 +101,7 @@ class Controller {
     /// others imply is written down. Null when no such instance is issued.
     const TaskInstance* root_producer(const TaskInstance& instance) const;
 
-    /// Whether tasks that ask for exactly these units are still to be issued.
+    /// True if tasks that ask for exactly these units are still to be issued.
     FutureWork future_work(const UnitDemand& demand) const;
 
     /// Explains, when nothing can run, what waits for what, one line each, from the oldest waiting task on to
@@ -113,7 +113,7 @@ class Controller {
     std::unique_ptr<Impl> impl_;
 };
 
-/// "i=3, j=0" for messages and traces; empty outside loops.
+/// Returns "i=3, j=0" for messages and traces; empty outside loops.
 std::string iteration_text(const BoundProgram& program, const TaskInstance& instance);
 
 }  // namespace kpu::execution

@@ -35,8 +35,9 @@ class DataPath {
     /// False: it was interrupted, and may be asked for again.
     bool prepare(const std::atomic<bool>* interrupt);
 
-    /// Report the completions of an instant before its starts. `through`: how its unit reaches the memory,
-    /// until the task is complete; null: the memory itself. A unit executes kernels itself, statement by statement.
+    /// Reports the start of a task. Report the completions of an instant before its starts. `through`: how
+    /// its unit reaches the memory, until the task is complete; null: the memory itself. A unit executes
+    /// kernels itself, statement by statement.
     void task_started(const TaskInstance& instance, values::MemoryMap* through = nullptr);
     /// Publishes a task's outputs. Called before Controller::completed(), while the instance is valid. Throws
     /// UserError from the arithmetic. `launch`: what a kernel did that its unit executed.

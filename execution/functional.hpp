@@ -54,7 +54,8 @@ class FunctionalDriver : private ControlListener {
     std::vector<values::Executor::Results> results() const { return data_.results(); }  ///< indexed by task
     uint64_t completed() const { return controller_.completed_count(); }
     const Completed& last_completed() const { return last_; }  ///< after at least one task
-    /// Most tasks issued and not complete at one time, by engine: entries of a token table without limit.
+    /// Returns the most tasks issued and not complete at one time, by engine: entries of a token table
+    /// without limit.
     const std::vector<uint32_t>& peak_tokens() const { return peak_tokens_; }
     /// Executions of each task of the program so far, parallel to BoundProgram::tasks.
     const std::vector<uint64_t>& executions() const { return executions_; }

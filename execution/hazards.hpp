@@ -46,8 +46,8 @@ struct HazardFinding {
     std::string statements, fix;   ///< two statements of a kernel and what they do, as a sentence
     uint64_t benign = 0;  ///< rewrites among them of the bytes that were there already (known with values)
 };
-/// "hazard (war): task `b` (i=1) writes bytes 0..63 of L2 buffer `B` while task `a` (i=0) reads them; 3 times
-/// ..."
+/// Returns "hazard (war): task `b` (i=1) writes bytes 0..63 of L2 buffer `B` while task `a` (i=0) reads them;
+/// 3 times ..."
 std::string to_string(const HazardFinding& finding);
 
 /// A task instance of a hazard.
@@ -73,7 +73,7 @@ class HazardLog {
     void limit(std::string why) { limited_ = std::move(why); }
     /// Says why races with tasks that were over may be missing; empty when none are.
     const std::string& limited() const { return limited_; }
-    /// An occurrence that was added turned out to rewrite the same bytes.
+    /// Marks an occurrence that was added and turned out to rewrite the same bytes.
     void mark_benign(size_t finding);
 
     const std::vector<HazardFinding>& findings() const { return findings_; }

@@ -186,7 +186,7 @@ void Controller::Impl::add_producers(Node& node) {
     node.late_producers = static_cast<uint32_t>(node.carried_producers.size());
 }
 
-/// A producer that is complete.
+/// Adds a producer that is complete.
 void Controller::Impl::add_producer(Node& node, uint32_t serial, bool carried) {
     if (serial == none) return;
     node.all_producers.push_back(serial);

@@ -18,7 +18,7 @@ struct UnitDemand {
     bool operator==(const UnitDemand& o) const {
         return kind == o.kind && engine == o.engine && instance == o.instance;
     }
-    /// Whether a unit of this kind, engine and instance may take such a task; -1 matches any.
+    /// True if a unit of this kind, engine and instance may take such a task; -1 matches any.
     bool accepts(UnitKind unit, int unit_engine, int unit_instance) const;
 };
 /// Returns the demand for the unit that executes the task, and for the second one that it occupies.

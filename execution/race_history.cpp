@@ -22,7 +22,7 @@ class RaceHistory::FlatBuffers {
     FlatBuffers(const BoundProgram& program, std::vector<bool>& followed)
         : program_(program), followed_(followed), frontiers_(program.buffers.size()) {}
 
-    /// Tasks in the order of the text.
+    /// Adds tasks in the order of the text.
     void add(const ScheduleOrder& order, uint32_t statement) {
         const BoundTask& task = program_.tasks[program_.statements[statement].index];
         for (const uint32_t region : task.inputs) add(order, {statement, region, false});

@@ -53,7 +53,7 @@ class RaceHistory {
                std::vector<Race>& races);
     /// A task's runs might need more than max_pieces: that task was not looked at, and no later one may be.
     bool full() const { return full_; }
-    /// A loop that carries more tokens than are followed: orders are missing, races would be made up.
+    /// Returns a loop that carries more tokens than are followed: orders are missing, races would be made up.
     const uint32_t* loop_too_large() const { return too_large_ ? &*too_large_ : nullptr; }
 
   private:

@@ -79,7 +79,7 @@ ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<Loop
     block(0, static_cast<uint32_t>(program_.statements.size()), known);
 }
 
-/// The outermost loops that carry tokens, and those inside them.
+/// Finds the outermost loops that carry tokens, and those inside them.
 void ScheduleOrder::find_carriers() {
     std::vector<bool> carries(program_.statements.size(), false);
     for (const BoundTask& task : program_.tasks)
@@ -214,7 +214,7 @@ ScheduleOrder::Known ScheduleOrder::outside(const CarriedOrder& carried, uint32_
     return known;
 }
 
-/// Whether all instances of a task come before some instance of what follows it, for certain.
+/// True if all instances of a task come before some instance of what follows it, for certain.
 bool ScheduleOrder::all_of(const CarriedOrder& carried, uint32_t later, const CarriedOrder::Before& b) const {
     const auto zero = [](uint64_t iterations) { return iterations == 0; };
     return program_.statements[b.statement].kind == Kind::task &&
@@ -257,7 +257,7 @@ void ScheduleOrder::add_before(const CarriedOrder& carried, const std::vector<Kn
     }
 }
 
-/// Whether a loop has an iteration in each iteration of a loop around it.
+/// True if a loop has an iteration in each iteration of a loop around it.
 bool ScheduleOrder::runs_in(uint32_t loop, uint32_t outer) const {
     for (uint32_t s = loops_[loop].statement; s != loops_[outer].statement;
          s = static_cast<uint32_t>(program_.statements[s].parent))

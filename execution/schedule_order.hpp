@@ -71,9 +71,9 @@ class ScheduleOrder {
     /// Loops that two task statements share.
     size_t common_loops(uint32_t a, uint32_t b) const;
 
-    /// Whether all tasks of loops from statement `first` to `last`, both such tasks, are complete before `later`
-    /// starts; false if they do not stand before the outermost loop around it. False where the answer takes more than
-    /// a look.
+    /// True if all tasks of loops from statement `first` to `last`, both such tasks, are complete before
+    /// `later` starts; false if they do not stand before the outermost loop around it. False where the answer
+    /// takes more than a look.
     bool all_before(uint32_t first, uint32_t last, uint32_t later) const;
 
     /// Compares two task statements, `earlier` first in the text, in one iteration of all their common loops:
@@ -85,12 +85,12 @@ class ScheduleOrder {
     /// complete before the later starts.
     std::vector<Escape> carried(uint32_t earlier, uint32_t later, size_t shared) const;
 
-    /// Whether an escape holds for two instances.
+    /// True if an escape holds for two instances.
     bool holds(const Escape& escape, const LoopValues& earlier, const LoopValues& later) const;
-    /// Whether instance a is complete before instance b starts in every schedule.
+    /// True if instance a is complete before instance b starts in every schedule.
     bool before(uint32_t a, const LoopValues& a_loops, uint32_t b, const LoopValues& b_loops) const;
 
-    /// A task outside of loops: it runs once.
+    /// True for a task outside of loops: it runs once.
     bool is_flat(uint32_t statement) const { return program_.statements[statement].parent < 0; }
     /// True if the earlier of two such tasks, first in the text, is complete before the later starts.
     bool flat_ordered(uint32_t earlier, uint32_t later) const {
@@ -100,7 +100,7 @@ class ScheduleOrder {
     /// nothing comes after it.
     uint32_t chain_of(uint32_t flat) const { return chains_.chain_of(number_[flat]); }
 
-    /// A loop that carries more tokens than are followed: some orders in it are missing. Null: none.
+    /// Returns a loop that carries more tokens than are followed: some orders in it are missing. Null: none.
     const uint32_t* loop_too_large() const { return too_large_ ? &*too_large_ : nullptr; }
 
   private:
