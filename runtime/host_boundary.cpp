@@ -134,7 +134,7 @@ std::string widened(const std::string& narrow) {
 
 // ---- what is said of it
 
-/// "NHWC", or the order of dimensions in memory; empty for the order of the host.
+/// Returns "NHWC", or the order of dimensions in memory; empty for the order of the host.
 std::string order_in_memory(const TensorSpec& spec) {
     std::vector<size_t> order, nhwc;  // dimensions of size 1 have no place
     for (size_t d = 0; d < spec.strides.size(); ++d) {

@@ -19,16 +19,16 @@ std::string_view host_dtype(const TensorSpec& spec);
 std::string_view host_type_name(const TensorSpec& spec);
 size_t host_item_bytes(const TensorSpec& spec);
 
-/// Elements as memory holds them (i4: one a byte) from the bytes of a host array. Throws UserError that names
-/// `origin` and the first element that the device's type does not hold.
-/// `beyond`: counts numbers that the device's type does not hold. None below -1e8: those are masks, which mean minus infinity.
+/// Returns the elements as memory holds them (i4: one a byte) from the bytes of a host array. Throws
+/// UserError that names `origin` and the first element that the device's type does not hold. `beyond`: counts
+/// numbers that the device's type does not hold. None below -1e8: those are masks, which mean minus infinity.
 std::string to_device(const TensorSpec& spec, const std::string& host, const std::string& origin,
                       values::Beyond* beyond = nullptr);
 /// Converts back: rounded once, or checked.
 std::string to_host(const TensorSpec& spec, const std::string& dense);
 
 bool host_has_floats(const TensorSpec& spec);
-/// Number `index` of a host array of floats.
+/// Returns the number `index` of a host array of floats.
 double host_number(const TensorSpec& spec, const uint8_t* host, int64_t index);
 
 /// Counts the numbers of a host array that are NaN or infinite.
@@ -38,8 +38,8 @@ uint64_t not_finite(const TensorSpec& spec, const std::string& host);
 /// greatest of the device's type: what lies beyond is cut to these.
 uint64_t at_the_ends(const TensorSpec& spec, const std::string& dense);
 
-/// A line for each input and output that is converted or stored in another order:
-/// "image f32[1,3,224,224] -> i8 NHWC, scale 0.0186 (outside the cycles)".
+/// Returns a line for each input and output that is converted or stored in another order: "image
+/// f32[1,3,224,224] -> i8 NHWC, scale 0.0186 (outside the cycles)".
 std::vector<std::string> boundary_lines(const BoundProgram& program);
 
 }  // namespace kpu::runtime

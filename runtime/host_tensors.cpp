@@ -24,7 +24,7 @@ uint64_t element_count(const TensorSpec& spec) {
     return count;
 }
 
-/// A host tensor as a region of its buffer, so that the one gather and scatter serve it.
+/// Returns a host tensor as a region of its buffer, so that the one gather and scatter serve it.
 BoundRegion region_of(const BoundProgram& program, const TensorSpec& spec) {
     const BoundBuffer& buffer = program.buffers[spec.buffer];
     BoundRegion region;
@@ -90,8 +90,8 @@ std::string zeros_of(const TensorSpec& spec) {
     return std::string(element_count(spec) * dense_element_bytes(spec.elem), '\0');
 }
 
-/// The same of a random host array. Integers that only the host has become 0 or 1, which every use of them
-/// takes: masks, kinds, indices.
+/// Returns the same of a random host array. Integers that only the host has become 0 or 1, which every use of
+/// them takes: masks, kinds, indices.
 std::string random_on_device(const TensorSpec& spec, uint64_t count, SplitMix64& random) {
     const size_t step = host_item_bytes(spec);
     std::string host(count * step, '\0');
@@ -117,7 +117,7 @@ std::string unknown_input(const BoundProgram& program, std::string_view name) {
                        nearest_name(name, names), fmt::join(names, ", "));
 }
 
-/// The bytes of an input that follows from the position.
+/// Returns the bytes of an input that follows from the position.
 std::string following(const TensorSpec& spec) {
     std::string dense(zeros_of(spec).size(), '\0');
     auto* to = reinterpret_cast<uint8_t*>(dense.data());
@@ -133,7 +133,7 @@ std::string following(const TensorSpec& spec) {
     return dense;
 }
 
-/// The element type that all typed regions of a buffer have, or u8.
+/// Returns the element type that all typed regions of a buffer have, or u8.
 ElemType type_of(const BoundProgram& program, uint32_t buffer) {
     ElemType type = ElemType::none;
     for (const BoundRegion& region : program.regions) {

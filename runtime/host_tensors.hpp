@@ -68,7 +68,7 @@ class HostTensors {
 /// of the same name.
 std::vector<TensorSpec> stored_tensors(const BoundProgram& program);
 
-/// The bytes of a tensor as a dense array.
+/// Returns the bytes of a tensor as a dense array.
 NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory);
 
 /// Counts how many numbers of each output are NaN or infinite: an info for those that have any.
@@ -77,7 +77,8 @@ Diagnostics numbers_not_finite(const BoundProgram& program, const values::Memory
 /// it: a warning.
 Diagnostics integers_cut(const BoundProgram& program, const values::MemoryImage& memory);
 
-/// A region of memory as a dense array and back. Throws UserError on shapes and types that do not fit.
+/// Returns a region of memory as a dense array and back. Throws UserError on shapes and types that do not
+/// fit.
 NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view);
 void write_view(values::MemoryImage& memory, const values::RegionView& view, const NpyArray& array,
                 const std::string& origin);

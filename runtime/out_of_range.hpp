@@ -21,7 +21,7 @@ class OutOfRange {
     OutOfRange(const BoundProgram& program, const std::vector<values::Executor::Results>& results,
                std::vector<InputRange> inputs);
     void fill_in(traces::StatSet& stats) const;
-    /// Rows of operations, in the order of the program.
+    /// Fills in rows of operations, in the order of the program.
     void fill_in(std::vector<traces::OpRow>& rows) const;
     /// Returns one line that names the operation with most of what no mask explains, and what helps; empty:
     /// there is nothing to say.

@@ -148,7 +148,8 @@ struct Simulation::Impl {
     values::ComputeBackend* engine() const {
         return backend && options.backend != nullptr ? options.backend : backend.get();
     }
-    /// Memory as a host sees it: with the inputs' bytes that no task reaches; of one buffer, or of all.
+    /// Returns memory as a host sees it: with the inputs' bytes that no task reaches; of one buffer, or of
+    /// all.
     values::MemoryImage& whole_memory(std::optional<uint32_t> buffer = std::nullopt) {
         host.place_rest(*memory, buffer);
         return *memory;

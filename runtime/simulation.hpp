@@ -102,28 +102,30 @@ class Simulation {
                         Cycles most = UINT64_MAX);
     /// Pauses from within a step, by a probe of kernels: with time, the step ends at the present cycle.
     void pause();
-    /// Back to cycle 0: memory cleared, inputs bound again.
+    /// Goes back to cycle 0: memory cleared, inputs bound again.
     void reset();
 
     RunStatus status() const;  ///< paused before the first step
-    /// Whether the results are those of a whole run: it finished, with hazards or without.
+    /// True if the results are those of a whole run: it finished, with hazards or without.
     bool complete() const;
     Cycles now() const;  ///< functional mode: the estimate of the time of what was executed
     State state() const;
     std::string deadlock_report() const;
 
-    /// A dense array of an output tensor, as it is now. Throws UserError on an unknown name or in timing
-    /// mode.
+    /// Returns a dense array of an output tensor, as it is now. Throws UserError on an unknown name or in
+    /// timing mode.
     NpyArray output(std::string_view name) const;
-    /// A tensor of the program or a whole buffer, by name, as it is now. A tensor has its shape; a buffer has
-    /// one dimension and the type of its regions, u8 when they differ. Throws UserError as output().
+    /// Returns a tensor of the program or a whole buffer, by name, as it is now. A tensor has its shape; a
+    /// buffer has one dimension and the type of its regions, u8 when they differ. Throws UserError as
+    /// output().
     NpyArray read(std::string_view name) const;
     std::vector<std::string> stored_names() const;  ///< names that read() takes
-    /// Bytes of a level, while stopped. Throws UserError outside the allocated memory and in timing mode.
+    /// Returns the bytes of a level, while stopped. Throws UserError outside the allocated memory and in
+    /// timing mode.
     std::vector<uint8_t> read_bytes(Level level, unsigned engine, uint64_t address, uint64_t count) const;
     void write_bytes(Level level, unsigned engine, uint64_t address, const std::vector<uint8_t>& bytes);
-    /// A region by name as a dense array; `loop_values` for regions that move with loop variables, outermost
-    /// first.
+    /// Returns a region by name as a dense array; `loop_values` for regions that move with loop variables,
+    /// outermost first.
     NpyArray read_region(std::string_view name, const std::vector<int64_t>& loop_values = {}) const;
     void write_region(std::string_view name, const NpyArray& array,
                       const std::vector<int64_t>& loop_values = {});
@@ -151,15 +153,15 @@ class Simulation {
     /// Returns what it could tell of these inputs' values: results that left the range of their type, outputs
     /// that are not finite though the inputs are. No fault of the program.
     Diagnostics value_findings() const;
-    /// Units of the device, by the number that events give; of none before the first step, and in functional
-    /// mode.
+    /// Returns the units of the device, by the number that events give; of none before the first step, and in
+    /// functional mode.
     std::vector<traces::UnitInfo> units() const;
     /// Parts of run_info(), which names every statement of the program.
     std::string_view mode_name() const;
     traces::EnergyPrices energy_prices() const;  ///< prices of the platform; none without one
     /// Returns what is known of the run, for reports and traces; ends a paused run.
     traces::RunInfo run_info();
-    /// The recorded events, in order of time; leaves none. Ends a paused run.
+    /// Returns the recorded events, in order of time; leaves none. Ends a paused run.
     traces::Recording take_recording();
 
   private:

@@ -27,12 +27,12 @@ class Budgets {
     /// Puts the estimates of a side file into the rows and the trace.
     void fill_in(std::vector<traces::OpRow>& ops) const;
     void fill_in(traces::RunInfo& info) const;
-    /// Whether the run must be recorded, for judge().
+    /// True if the run must be recorded, for judge().
     bool need_events() const { return !peak_texts_.empty(); }
     /// Prints the verdicts, and gives them. `recording` may be null unless need_events().
     std::vector<traces::Verdict> judge(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops,
                                        const traces::Recording* recording) const;
-    /// The file to write budgets to; empty: none.
+    /// Returns the file to write budgets to; empty: none.
     const std::string& written() const { return written_path_; }
     /// Writes what the run took to it.
     void write(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops) const;

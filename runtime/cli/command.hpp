@@ -72,7 +72,7 @@ inline constexpr const char* retarget_help =
     "takes a program compiled for another device, if all of it is legal on this one";
 /// Describes what the program argument of a verb may be.
 std::string program_help();
-/// Options that rows declare; what is given goes to `given`, which must outlive the parsing.
+/// Adds the options that rows declare; what is given goes to `given`, which must outlive the parsing.
 void add_row_options(CLI::App& command, const std::vector<OptionRow>& rows, GivenOptions& given);
 
 /// Values of a program's parameters.
@@ -93,12 +93,12 @@ struct InputOptions {
                                              runtime::Simulation& simulation) const;
 };
 
-/// A choice of the form WORD or WORD:SEED.
+/// Returns a choice of the form WORD or WORD:SEED.
 std::optional<uint64_t> seed_of(const std::string& text, const std::string& word, const std::string& option);
 [[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& allowed);
-/// "NAME=VALUE" split at the first '='. Throws UserError naming the option.
+/// Returns "NAME=VALUE" split at the first '='. Throws UserError naming the option.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
-/// A decimal integer that fits 64 bits. Throws UserError naming the option.
+/// Returns a decimal integer that fits 64 bits. Throws UserError naming the option.
 int64_t parse_integer(const std::string& text, const std::string& option);
 /// "2%" or "2" as the share 0.02; not negative. Throws UserError naming the option.
 double parse_percent(const std::string& text, const std::string& option);
@@ -142,7 +142,7 @@ std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOr
 /// Prints to standard error, with source lines when that is a terminal.
 void print_findings(const Diagnostics& diagnostics);
 
-/// A finite number above 0, for CLI11's check(): its own takes nan.
+/// Returns a finite number above 0, for CLI11's check(): its own takes nan.
 std::string not_positive(const std::string& text);
 
 /// Reports and data go to standard output, everything else for people to standard error. What people read is

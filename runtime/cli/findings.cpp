@@ -39,7 +39,7 @@ class SourceLines {
     std::map<std::string, std::vector<std::string>> files_;
 };
 
-/// The line and a caret under byte `column`; a long line is cut around it.
+/// Returns the line and a caret under byte `column`; a long line is cut around it.
 std::string excerpt(const std::string& line, uint32_t column) {
     if (line.empty() || column == 0 || column > line.size() + 1) return {};
     size_t begin = column - 1 > lead ? column - 1 - lead : 0;

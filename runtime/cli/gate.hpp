@@ -17,10 +17,10 @@ struct GateRule {
 /// Returns the rules in the order in which they decide: of several that apply, the first. Errors of no rule
 /// go before all.
 const std::vector<GateRule>& gate_rules();
-/// "4 hazards (raw, war, ...), 5 ...": for the help.
+/// Returns "4 hazards (raw, war, ...), 5 ...": for the help.
 std::string gate_help();
 
-/// The findings with those of the gate as errors, but for what is only said (info).
+/// Returns the findings with those of the gate as errors, but for what is only said (info).
 Diagnostics gated(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
 /// Returns the exit code of a check with these findings.
 int gate_exit_code(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);

@@ -45,7 +45,7 @@ Program load(const std::string& path, const GenerateRequest& request) {
     return program;
 }
 
-/// The parameter that steps count; null: it has none.
+/// Returns the parameter that steps count; null: it has none.
 const proto::Param* position_of(const Program& program) {
     const auto& params = program.input.module->program.param();
     const auto found = std::find_if(params.begin(), params.end(),
@@ -53,7 +53,7 @@ const proto::Param* position_of(const Program& program) {
     return found == params.end() ? nullptr : &*found;
 }
 
-/// The settings with this position, where the program has one.
+/// Returns the settings with this position, where the program has one.
 runtime::SimulationOptions at_position(const Program& program, runtime::SimulationOptions settings,
                                        int64_t position) {
     ParamBindings& params = settings.params;
@@ -76,7 +76,7 @@ std::map<std::string, std::string> states_of(const runtime::Simulation& simulati
     return states;
 }
 
-/// The index of the greatest number of the last row; of equal ones the first.
+/// Returns the index of the greatest number of the last row; of equal ones the first.
 int64_t greatest(const TensorSpec& spec, const NpyArray& array) {
     if (!runtime::host_has_floats(spec) || array.shape.empty() || array.elements() == 0)
         throw UserError(
@@ -91,7 +91,7 @@ int64_t greatest(const TensorSpec& spec, const NpyArray& array) {
     return best;
 }
 
-/// An array of an input that holds one number everywhere.
+/// Returns an array of an input that holds one number everywhere.
 NpyArray filled(const TensorSpec& spec, int64_t number) {
     const std::string_view dtype = runtime::host_dtype(spec);
     NpyArray array{std::string(dtype), spec.shape, {}};

@@ -21,8 +21,8 @@ struct TestCase {
 std::string junit_text(const std::string& suite, const std::string& subject,
                        const std::vector<TestCase>& cases);
 
-/// A case for the verifier and for each kind of finding, failed when there is an error of it. After errors of the
-/// verifier the schedule was not looked at: those cases are skipped.
+/// Returns a case for the verifier and for each kind of finding, failed when there is an error of it. After
+/// errors of the verifier the schedule was not looked at: those cases are skipped.
 std::vector<TestCase> check_cases(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
 
 }  // namespace kpu::cli

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Rows of equal keys as an aligned table. Values are strings.
+/// Returns the rows of equal keys as an aligned table. Values are strings.
 std::string table(const std::vector<std::string>& columns, const Json& rows) {
     std::vector<size_t> widths;
     widths.reserve(columns.size());
@@ -86,7 +86,7 @@ bool takes(const OpcodeSpec& spec, const TypeVariant& variant) {
     return !known || spec.types(spec, in, out);
 }
 
-/// Type variants that serve an opcode, those that every device has marked with `!`.
+/// Returns the type variants that serve an opcode, those that every device has marked with `!`.
 Json variants_of(const OpcodeSpec& spec) {
     static const std::vector<TypeVariant> all = nem::all_variants(platforms::known_families(), false);
     static const std::vector<TypeVariant> must = nem::all_variants(platforms::known_families(), true);

@@ -39,7 +39,7 @@ std::vector<std::string> commands_of(const CLI::App& app) {
     return names;
 }
 
-/// The option that a message of the parser names; null: none.
+/// Returns the option that a message of the parser names; null: none.
 const CLI::Option* option_in(const CLI::App& command, std::string_view message) {
     const CLI::Option* found = nullptr;
     for (const CLI::Option* option : command.get_options()) {

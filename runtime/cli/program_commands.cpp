@@ -48,8 +48,8 @@ struct Checked {
     }
 };
 
-/// "L2: buffers take 128 bytes, at most 64 of them hold what is still needed, at p.nem:6:1"
-/// and "engine 0: up to 49 tasks in flight, the token table holds 16: issue waits".
+/// Returns "L2: buffers take 128 bytes, at most 64 of them hold what is still needed, at p.nem:6:1" and
+/// "engine 0: up to 49 tasks in flight, the token table holds 16: issue waits".
 std::string memory_text(const analysis::ScheduleReport& report, const BoundProgram& program,
                         const DeviceLimits& limits) {
     std::string text;
@@ -117,7 +117,7 @@ void note_not_followed(const analysis::ScheduleReport& report, const BoundProgra
             bounds.table_trials));
 }
 
-/// The program, and of a network the nodes, also if it cannot be loaded.
+/// Returns the program, and of a network the nodes, also if it cannot be loaded.
 compiler::Input load_into(const CheckOptions& options, Checked& checked,
                           std::vector<compiler::NodeSupport>& nodes) {
     try {
@@ -278,7 +278,7 @@ void add_asm(CLI::App& app) {
     });
 }
 
-/// A schedule in another of its forms; it may be wrong, only its form is read.
+/// Writes a schedule in another of its forms; it may be wrong, only its form is read.
 void write_form(const ConvertOptions& options) {
     const auto source = compiler::Source::of_file(options.input);
     if (!tile_schedule::form_of(source.head()))

@@ -229,7 +229,7 @@ void print_report(const RunOptions& options, runtime::Simulation& simulation,
     print_data(traces::coloured(terminal_text(text)));
 }
 
-/// The path from the folder on; empty: it does not lead into it.
+/// Returns the path from the folder on; empty: it does not lead into it.
 std::string path_inside(const std::string& folder, const std::string& path) {
     namespace fs = std::filesystem;
     if (path.empty()) return {};

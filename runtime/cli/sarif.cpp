@@ -62,7 +62,7 @@ Json location_of(const SourcePos& pos) {
     return {{"physicalLocation", place}};
 }
 
-/// The place of a finding: of what it is about, or of the statement that the verifier refused.
+/// Returns the place of a finding: of what it is about, or of the statement that the verifier refused.
 analysis::FindingSide side_of(const Diagnostic& item, const analysis::FindingOrigin& origin) {
     if (origin.side) return *origin.side;
     analysis::FindingSide side;

@@ -18,7 +18,7 @@ struct OperationPair {
 };
 
 /// Matches operations by id; what is left, by place, where each side has one operation of that place. Pairs
-/// are in the order of A, then those that only B has. In the order of A, then those that only B has.
+/// are in the order of A, then those that only B has.
 std::vector<OperationPair> match_operations(const std::vector<Operation>& a, const std::vector<Operation>& b);
 
 }  // namespace kpu::compare

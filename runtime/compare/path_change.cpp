@@ -76,7 +76,7 @@ Table off_path(const explain::RunGraph& graph, const explain::CriticalPath& path
     return table;
 }
 
-/// Rows of the operations of which a part changed.
+/// Returns the rows of the operations of which a part changed.
 std::vector<PathChange::Row> changes(const explain::RunGraph& graph_a, const Table& a,
                                      const explain::RunGraph& graph_b, const Table& b,
                                      std::vector<OperationPair> operations) {

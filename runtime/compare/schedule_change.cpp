@@ -101,7 +101,7 @@ class Schedule {
     const BoundLoop& loop(uint32_t statement) const {
         return program_.loops[program_.statements[statement].index];
     }
-    /// "k in [0..7]", of constant bounds; else the line of the loop has them.
+    /// Returns "k in [0..7]", of constant bounds; else the line of the loop has them.
     std::string range(uint32_t statement) const {
         const BoundLoop& bound = loop(statement);
         if (bound.first.is_constant() && bound.last.is_constant())
@@ -207,7 +207,8 @@ class Comparison {
             if (const auto found = other.find(name); found != other.end()) pair(i, found->second);
     }
 
-    /// Within an operation, or outside of those that both have, the n-th task with an opcode is the n-th.
+    /// Matches the rest: within an operation, or outside of those that both have, the n-th task with an
+    /// opcode is the n-th.
     void match_the_rest() {
         using Group = std::tuple<size_t, std::string_view, size_t>;
         const size_t none = SIZE_MAX;
@@ -255,7 +256,7 @@ class Comparison {
             moved_[i] = false;
     }
 
-    /// A task by the name that it has in A.
+    /// Returns a task by the name that it has in A.
     std::string label(const Schedule& schedule, size_t task) const {
         if (&schedule == &b_ && in_a_[task]) return label(a_, *in_a_[task]);
         const Schedule::Task& row = schedule.tasks()[task];
@@ -274,7 +275,7 @@ class Comparison {
                                      schedule.loop(dep.loop).variable, dep.distance));
         return names;
     }
-    /// The task of both programs that stands before this one.
+    /// Returns the task of both programs that stands before this one.
     std::string place(const Schedule& schedule, size_t task) const {
         const auto& partner = &schedule == &a_ ? in_b_ : in_a_;
         while (task-- > 0) {

@@ -40,8 +40,9 @@ struct ScheduleSide {
     std::string_view text;
 };
 
-/// A change for each operation whose schedule differs, in the order of A, then those that only B has. Tasks are the same by
-/// name; those that are left, in their order, by operation and opcode. The fewest tasks that have to move count as moved.
+/// Returns a change for each operation whose schedule differs, in the order of A, then those that only B has.
+/// Tasks are the same by name; those that are left, in their order, by operation and opcode. The fewest tasks
+/// that have to move count as moved.
 std::vector<ScheduleChange> schedule_changes(const ScheduleSide& a, const ScheduleSide& b);
 
 }  // namespace kpu::compare

@@ -12,7 +12,7 @@ namespace kpu::runtime {
 
 namespace {
 
-/// "0 to 3, 7": invocations of a workgroup.
+/// Returns "0 to 3, 7": invocations of a workgroup.
 std::string lanes_text(const std::vector<uint32_t>& lanes) {
     constexpr size_t most = 8;
     std::vector<std::string> parts;
@@ -88,7 +88,7 @@ uint32_t Debugger::find_buffer(const std::string& name) const {
         name, worker_->code().name()));
 }
 
-/// A variable as the chosen invocation has it, or a buffer.
+/// Returns a variable as the chosen invocation has it, or a buffer.
 std::optional<debug::Elements> Debugger::elements_of(const std::string& name) const {
     const kernel::Code& code = worker().code();
     if (const std::optional<uint32_t> found = find_variable(name)) {

@@ -178,7 +178,7 @@ RunStatus Debugger::advance_once() {
     return simulation_.step_task(nullptr, nullptr, most);
 }
 
-/// The nearest one that a breakpoint or the verb asks for.
+/// Returns the nearest one that a breakpoint or the verb asks for.
 uint64_t Debugger::next_cycle() const {
     uint64_t nearest = goal_ == Goal::cycles ? left_ : UINT64_MAX;
     for (const Breakpoint& b : breakpoints_)

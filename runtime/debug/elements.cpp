@@ -45,7 +45,7 @@ std::string row_text(const Elements& elements, int64_t first, const Span& column
     return text;
 }
 
-/// Lines "[0, 3] 1 2 3", by the places of the dimensions before the last.
+/// Returns the lines "[0, 3] 1 2 3", by the places of the dimensions before the last.
 std::string rows_text(const Elements& elements, const std::vector<Span>& spans, int64_t head) {
     const std::vector<Span> outer(spans.begin(), spans.end() - 1);
     int64_t rows = 1;

@@ -81,7 +81,7 @@ bool Debugger::stops_at(const Breakpoint& b, const Worker& worker) const {
     return !goes_on;
 }
 
-/// Whether the invocation that steps count is among those that execute the statement.
+/// True if the invocation that steps count is among those that execute the statement.
 bool Debugger::is_meant(const Worker& worker) const {
     if (worker.has_tiles()) return true;
     const std::vector<uint32_t>& lanes = worker.batch().lanes();
@@ -121,7 +121,7 @@ std::vector<uint8_t> Debugger::watched(const Watch& w, const Worker* worker) con
     return {from, from + w.count};
 }
 
-/// The first watch whose bytes are others than before, as a worker sees them; null: of memories.
+/// Returns the first watch whose bytes are others than before, as a worker sees them; null: of memories.
 std::string Debugger::changed_bytes(const Worker* worker) {
     for (Watch& w : watches_) {
         if (w.code != nullptr && (worker == nullptr || &worker->code() != w.code)) continue;

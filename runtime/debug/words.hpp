@@ -28,7 +28,8 @@ struct Place {
 /// "ddr", "l2", "l1[0]". False: it is none.
 bool read_place(const std::string& word, Place& place);
 std::string place_text(const Place& place);
-/// Bytes that one verb shows or watches, as many as there. Throws UserError for none and for too many.
+/// Returns the bytes that one verb shows or watches, as many as there. Throws UserError for none and for too
+/// many.
 uint64_t count_at(const std::vector<std::string>& words, size_t place);
 std::string hex_text(const std::vector<uint8_t>& bytes);
 

@@ -19,7 +19,7 @@ Format format_of(const EngineConfig& config) {
     return format;
 }
 
-/// max(x, 0) as IEEE 754-2019 says: NaN stays NaN, -0 becomes +0.
+/// Computes max(x, 0) as IEEE 754-2019 says: NaN stays NaN, -0 becomes +0.
 void relu_floats(uint8_t* tile, uint64_t count) {
     auto* values = reinterpret_cast<float*>(tile);
     for (uint64_t i = 0; i < count; ++i) {

@@ -43,7 +43,7 @@ class Engine {
 
     /// Clears the arena, then runs the ops. Throws ScheduleError before anything ran when they are not legal.
     void execute(const std::vector<Op>& ops);
-    /// The same of the packed form.
+    /// Does the same with the packed form.
     void execute_packed(std::string_view bytes);
 
     EngineStats stats() const { return stats_; }

@@ -24,7 +24,8 @@ class TensorStore {
 
     const Header& header() const { return header_; }
     const Tensor& tensor(uint32_t id) const;  ///< throws UserError on an unknown id
-    /// First element of a tile; its rows lie row_bytes(id) apart. Throws UserError outside the tensor.
+    /// Returns the first element of a tile; its rows lie row_bytes(id) apart. Throws UserError outside the
+    /// tensor.
     uint8_t* tile_ptr(uint32_t id, uint32_t tile_row, uint32_t tile_col);
     uint64_t row_bytes(uint32_t id) const;  ///< bytes of a padded row
 

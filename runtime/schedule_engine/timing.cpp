@@ -26,7 +26,7 @@ class TaskEdges final : public traces::EventSink {
     }
     void pulse(uint16_t, traces::Cause, Picoseconds, Picoseconds) override {}
 
-    /// Core cycles in which a unit that is `wanted` executes a task.
+    /// Returns core cycles in which a unit that is `wanted` executes a task.
     uint64_t busy_cycles(const std::vector<traces::UnitInfo>& units, bool (*wanted)(const UnitKindRow&),
                          const Clock& clock) const {
         uint64_t cycles = 0;

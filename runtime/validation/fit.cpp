@@ -91,7 +91,7 @@ class Trial {
     std::map<std::string, std::optional<double>> known_;
 };
 
-/// Values from the one now outwards, up to `furthest` times it; of 0, from 1 on.
+/// Returns the values from the one now outwards, up to `furthest` times it; of 0, from 1 on.
 std::vector<double> ladder(double now, bool up) {
     std::vector<double> values;
     if (now == 0) {

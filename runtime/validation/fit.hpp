@@ -38,7 +38,7 @@ Explained explain_row(MeasuredRow row, const platforms::Platform& platform,
 std::string text_of(const Explained& explained);
 std::string json_of(const Explained& explained);
 
-/// The row of that name, or of that line of the file. Throws UserError with the nearest name.
+/// Returns the row of that name, or of that line of the file. Throws UserError with the nearest name.
 const MeasuredRow& find_row(const std::vector<MeasuredRow>& rows, const std::string& name);
 
 }  // namespace kpu::validation

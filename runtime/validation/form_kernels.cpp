@@ -60,8 +60,7 @@ void read_product(Table& table, std::vector<MeasuredRow>& rows) {
     rows.push_back(std::move(row));
 }
 
-/// Stand-in for an operation of the file. Operations without an opcode take the nearest of one pass. Those
-/// without an opcode take the nearest of one pass.
+/// Stand-in for an operation of the file. Operations without an opcode take the nearest of one pass.
 struct Operation {
     std::string_view name, opcode;
     int64_t inputs;
@@ -82,7 +81,7 @@ constexpr Operation operations[] = {{"add", "add", 2, LayerClass::element_wise},
                                     {"binary", "sign", 1, LayerClass::activation},
                                     {"layer_norm", "layernorm", 1, LayerClass::norm}};
 
-/// Numbers of a text like "add_(736, 8)"; none where it has no brackets, or too many elements.
+/// Returns the numbers of a text like "add_(736, 8)"; none where it has no brackets, or too many elements.
 std::vector<int64_t> shape_of(std::string_view text) {
     std::vector<int64_t> shape;
     const size_t open = text.find('('), close = text.find(')');

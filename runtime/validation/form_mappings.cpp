@@ -8,7 +8,7 @@
 namespace kpu::validation {
 namespace {
 
-/// The layer of a row; nothing, with errors, where it is none.
+/// Returns the layer of a row; nothing, with errors, where it is none.
 std::optional<Extents> extents_of(Table& table) {
     constexpr int64_t most = 1 << 16;
     const bool before = table.has_errors();

@@ -77,7 +77,7 @@ class KernelProgram {
     }
     TensorType elements(std::vector<Expr> shape) const { return tensor(kernel_.elem, std::move(shape)); }
 
-    /// Bytes of a buffer at home, from a place on, to the start of one in L1.
+    /// Loads bytes of a buffer at home, from a place on, to the start of one in L1.
     Task load(Buffer to, Buffer from, int64_t at, int64_t bytes, const std::vector<Task>& after) {
         return program_.transfer("", program_.bytes("", to, 0, bytes), program_.bytes("", from, at, bytes))
             .after(after);

@@ -38,8 +38,8 @@ struct Mapped {
 /// Throws UserError, without a place, where the text is no mapping or its factors do not make the layer.
 Mapped parse_mapping(std::string_view text, const Extents& extents, int64_t stride);
 
-/// The program that does exactly this: loads of a pass go beside the products of the one before. Throws UserError where its
-/// tiles do not fit, or its passes are too many to simulate.
+/// Returns the program that does exactly this: loads of a pass go beside the products of the one before.
+/// Throws UserError where its tiles do not fit, or its passes are too many to simulate.
 Module mapped_schedule(const Mapped& mapped, const platforms::Platform& platform);
 
 }  // namespace kpu::validation

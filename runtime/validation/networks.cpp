@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t largest = int64_t{1} << 17;
 
-/// Numbers between x; nothing where one is no number of the range.
+/// Returns the numbers between x; nothing where one is no number of the range.
 std::optional<std::vector<int64_t>> numbers_of(std::string_view text) {
     std::vector<int64_t> numbers;
     for (;;) {

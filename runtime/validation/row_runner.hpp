@@ -28,8 +28,7 @@ class RowRunner {
     RowRunner(const platforms::Platform& platform, const std::atomic<bool>* interrupt);
     Run run(Module module);
     /// Runs what the row has measured. Kernels follow each other, and the first one pays for the launch.
-    /// Kernels come one behind the other, and the first one pays for the launch. Throws UserError for what
-    /// does not fit the platform.
+    /// Throws UserError for what does not fit the platform.
     Run run(const MeasuredRow& row);
 
   private:

@@ -60,7 +60,8 @@ bool fits(const Work& work, const Budget& budget, const Tiles& tiles) {
                budget.operand_rows;
 }
 
-/// Rows of the array's side that rows of pixels leave idle, over all tiles: the software keeps the array full.
+/// Returns the rows of the array's side that rows of pixels leave idle, over all tiles: the software keeps
+/// the array full.
 int64_t idle_rows(const Work& work, const Budget& budget, const Tiles& tiles) {
     const auto idle = [&](int64_t pooled) {
         const int64_t pixels = Tiles::unpooled(work, pooled);

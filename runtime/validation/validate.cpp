@@ -17,7 +17,7 @@ namespace {
 
 constexpr double short_layer_cycles = 50000;
 
-/// Value below which the share `q` of sorted values lies.
+/// Returns the value below which the share `q` of sorted values lies.
 double quantile(const std::vector<double>& sorted, double q) {
     const double at = q * double(sorted.size() - 1);
     const auto below = static_cast<size_t>(at);

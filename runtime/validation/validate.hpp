@@ -52,7 +52,7 @@ struct ValidateOptions {
 std::vector<ComparedRow> validate(std::vector<MeasuredRow> rows, const platforms::Platform& platform,
                                   const ValidateOptions& options);
 
-/// A table of rows, one of classes, and a last line with the summary of all.
+/// Returns a table of rows, one of classes, and a last line with the summary of all.
 std::string text_of(const std::vector<ComparedRow>& rows);
 std::string json_of(const std::vector<ComparedRow>& rows, const std::string& platform);
 

@@ -14,12 +14,12 @@ namespace {
 
 using proto::ExprToken;
 
-/// A part of a program that is a number of its own: an expression of one integer.
+/// True for a part of a program that is a number of its own: an expression of one integer.
 bool is_literal(const proto::Expr& expr) {
     return expr.token_size() == 1 && expr.token(0).kind() == ExprToken::INT;
 }
 
-/// The window of a loop; null when it has none written, which means 1.
+/// Returns the window of a loop; null when it has none written, which means 1.
 proto::Expr* window_of(proto::Loop& loop) {
     for (proto::Decorator& decorator : *loop.mutable_decorator()) {
         if (decorator.name() == "max_in_flight" && decorator.arg_size() == 1 && decorator.arg(0).has_expr())
@@ -158,7 +158,7 @@ class Changes {
         }
     }
 
-    /// The numbers of slots through which the loop's regions go round.
+    /// Returns the numbers of slots through which the loop's regions go round.
     std::set<int64_t> slots_of(const LoopPlace& place) const {
         const KPUProgram& program = base_.module->program;
         std::set<int64_t> slots;
@@ -197,7 +197,7 @@ class Changes {
         }
     }
 
-    /// Constants that are a window or a number of slots.
+    /// Returns the constants that are a window or a number of slots.
     std::set<int64_t> counting_constants() const {
         std::set<int64_t> constants;
         const KPUProgram& program = base_.module->program;

@@ -28,7 +28,7 @@ struct Answers {
 /// when the case does not take `cycles`. Throws UserError where processes cannot be made.
 Answers simulate_changes(const Case& base, Cycles cycles, double limit_s);
 
-/// The answers in words, as `kpusim explain` prints them.
+/// Returns the answers in words, as `kpusim explain` prints them.
 std::string text_of(const Answers& answers);
 
 }  // namespace kpu::what_if
