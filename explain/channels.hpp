@@ -14,7 +14,8 @@ struct ChannelSpread {
 };
 ChannelSpread spread_of(const traces::StreamWork::Rows& rows, uint64_t channels, uint64_t interleave,
                         uint64_t burst);
-/// The interleave, a power of two, that spreads the rows best; of equal ones the nearest to `interleave`.
+/// Returns the interleave, a power of two, that spreads the rows best; of equal ones the nearest to
+/// `interleave`.
 uint64_t best_interleave(const traces::StreamWork::Rows& rows, uint64_t channels, uint64_t interleave,
                          uint64_t burst);
 

@@ -253,7 +253,7 @@ UnitKind resource_of(traces::Cause limiter, const traces::StreamWork& stream) {
 
 namespace {
 
-/// The resources of a kind that a task's streams pass.
+/// Returns the resources of a kind that a task's streams pass.
 std::vector<uint16_t> resources_of(const RunGraph& graph, const TaskRun& task, UnitKind kind) {
     std::vector<uint16_t> found;
     const traces::TaskWork* work = graph.work_of(task);

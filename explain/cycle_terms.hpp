@@ -19,7 +19,7 @@ struct Term {
     traces::Cause cause = traces::Cause::device_idle_other;
     Cycles cycles = 0;
 };
-/// "ideal compute", "fill and drain", "DRAM bandwidth", ...
+/// Returns "ideal compute", "fill and drain", "DRAM bandwidth", ...
 std::string text_of(Term::Kind kind, traces::Cause cause);
 
 /// Tasks of an operation that do the same.
@@ -55,7 +55,7 @@ struct OpTerms {
 
 /// Returns one entry per operation, in the order of the program; the background last.
 std::vector<OpTerms> op_terms(const RunGraph& graph);
-/// The same for the run as a whole: terms of all operations together.
+/// Returns the same for the run as a whole: terms of all operations together.
 std::vector<Term> sum_of(const std::vector<OpTerms>& ops);
 
 }  // namespace kpu::explain

@@ -72,9 +72,9 @@ struct RunNumbers {
     std::map<std::string, double> energy_pj;          ///< indexed by operation
     std::string platform;                             ///< its text
 };
-/// Power over time of the page: of bins that its width can show. Nothing: energy is not modelled.
+/// Returns the power over time of the page: of bins that its width can show. Nothing: energy is not modelled.
 std::optional<traces::PowerTrace> page_power(const traces::Recording& recording);
-/// A page of HTML that needs nothing else: timeline, power, bars, critical path, bounds, roofline.
+/// Returns a page of HTML that needs nothing else: timeline, power, bars, critical path, bounds, roofline.
 std::string html_of(const Explanation& explanation, const RunNumbers& numbers,
                     const std::optional<traces::PowerTrace>& power);
 

@@ -108,7 +108,7 @@ class Page {
         }
     }
 
-    /// Name, energy of the run and mean power of each bin, dynamic and static.
+    /// Returns the name, energy of the run and mean power of each bin, dynamic and static.
     static json column(const traces::PowerTrace& trace, const std::string& name,
                        const traces::EnergyColumn& column) {
         json row{{"name", name}};
@@ -147,7 +147,7 @@ class Page {
                 {"by", std::move(by)}};
     }
 
-    /// Name of a task, with the source that it was made of.
+    /// Returns the name of a task, with the source that it was made of.
     size_t label(uint32_t task) {
         const std::string place = graph_.place_of(task);
         return labels_(place.empty() ? graph_.label(task)

@@ -17,7 +17,7 @@ class LeastTime {
     Cycles occupancy(const TaskRun& task) const;
     /// Returns what is left of the task after that.
     Cycles after_occupancy(const TaskRun& task) const;
-    /// Whether any engine may take the task: another run may place it elsewhere.
+    /// True if any engine may take the task: another run may place it elsewhere.
     bool floats(const TaskRun& task) const;
     /// Returns the time of `bytes` through a unit at its peak; 0 when it is free.
     double moving(uint16_t unit, double bytes) const;
@@ -36,7 +36,7 @@ class LeastTime {
 /// Whole cycles of a time that was computed from rates: rounding errors never add one.
 Cycles whole(double cycles);
 
-/// Bytes per core cycle of a unit at best; of a DRAM channel: of all channels.
+/// Returns the bytes per core cycle of a unit at best; of a DRAM channel: of all channels.
 double peak_of(const RunGraph& graph, uint16_t unit);
 
 }  // namespace kpu::explain

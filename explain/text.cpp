@@ -63,7 +63,7 @@ class Text : private TextLines {
         return placed(graph_.info().statements[index].name, graph_.place(index));
     }
 
-    /// "g (net.py:7)"
+    /// Returns "g (net.py:7)"
     static std::string placed(const std::string& name, const std::string& place) {
         return place.empty() ? name : fmt::format("{} ({})", name, place);
     }
@@ -143,7 +143,7 @@ class Text : private TextLines {
         return text;
     }
 
-    /// The formula of each kind of task, with its numbers.
+    /// Writes the formula of each kind of task, with its numbers.
     void formulas(const OpTerms& op) {
         line("\n  formula of its tasks, when nothing is in their way");
         size_t shown = 0;

@@ -26,8 +26,8 @@ struct Job {
     double work = 0;
 };
 
-/// The least time in which `units` like units can do the jobs: of those that cannot begin before a time, and
-/// of those that leave at least so much to do after them, all work at peak but what is spared.
+/// Returns the least time in which `units` like units can do the jobs: of those that cannot begin before a
+/// time, and of those that leave at least so much to do after them, all work at peak but what is spared.
 Cycles pool_bound(std::vector<Job> jobs, double units, double spared) {
     Cycles best = 0;
     const auto look = [&](auto key, auto other) {
