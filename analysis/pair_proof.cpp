@@ -123,7 +123,7 @@ class PairSet {
             isl_set_add_constraint(isl_set_copy(set.get()), isl_inequality_from_aff(aff.release())));
     }
 
-    /// Number of the variable of a loop at `depth`, for side a or b.
+    /// Returns the number of the variable of a loop at `depth`, for side a or b.
     size_t index_of(uint16_t depth, bool of_a) const {
         for (size_t v = 0; v < variables_.size(); ++v) {
             if ((of_a ? variables_[v].of_a : variables_[v].of_b) &&

@@ -20,7 +20,7 @@ class RaceFindings {
 
     /// a stands before b in the text, or is the same task.
     void check(const Access& a, const Access& b) { look(a, b); }
-    /// Whether there would be anything to report of the two.
+    /// True if there would be anything to report of the two.
     bool would_report(const Access& a, const Access& b);
     /// Stops looking: a finding says why, and at which access.
     void stop(const Access& access, const std::string& why);

@@ -92,7 +92,7 @@ class RaceSearch {
         }
     }
 
-    /// Whether an access in a loop has a finding with one outside of loops before it.
+    /// True if an access in a loop has a finding with one outside of loops before it.
     bool races_with_flat(const Placed& later) {
         const auto first = static_cast<uint64_t>(std::max<int64_t>(later.low, 0));
         const auto end = static_cast<uint64_t>(std::max<int64_t>(later.end, 0));

@@ -120,7 +120,7 @@ struct FindingOrigin {
 /// Origins indexed by position in Diagnostics::all().
 using FindingOrigins = std::map<size_t, FindingOrigin>;
 
-/// The findings as diagnostics.
+/// Adds the findings as diagnostics.
 void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics,
             FindingOrigins* origins = nullptr);
 
