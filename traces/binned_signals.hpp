@@ -28,7 +28,7 @@ struct BinnedSignals {
 
     BinnedSignals(const RunInfo& info, const Events& events, bool units = false);
     Picoseconds start(size_t bin) const { return bin * width; }
-    /// Name of a row of `power`: array, ..., static, total.
+    /// Returns the name of a row of `power`: array, ..., static, total.
     static std::string power_name(size_t row);
 
   private:

@@ -24,7 +24,8 @@ struct Loss {
     int64_t change() const { return static_cast<int64_t>(after) - static_cast<int64_t>(before); }
 };
 
-/// Operations by charged cycles lost, largest loss first; an operation of one side only counts in full.
+/// Returns the operations by charged cycles lost, largest loss first; an operation of one side only counts in
+/// full.
 std::vector<Loss> losses(const std::vector<OpRow>& ops, const std::vector<OpRow>& baseline) {
     std::map<std::string, Loss> by_id;
     for (const OpRow& row : baseline) by_id[row.id].before = row.charged_cycles;

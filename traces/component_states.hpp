@@ -18,7 +18,7 @@ struct ComponentRates {
 /// Returns the rates of every component.
 std::vector<ComponentRates> component_rates(const EnergyPrices& prices);
 
-/// The component that a unit of this kind is part of; that of a DRAM channel is dram, and phy too.
+/// Returns the component that a unit of this kind is part of; that of a DRAM channel is dram, and phy too.
 Component component_of(UnitKind kind);
 
 /// Returns what each unit has of a component's rates, indexed by unit: they sum to those exactly.

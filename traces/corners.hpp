@@ -13,7 +13,7 @@ struct EnergyBand {
     bool holds(double watts) const { return watts >= low_w && watts <= high_w; }
 };
 
-/// The prices at another of their corners.
+/// Returns the prices at another of their corners.
 EnergyPrices at_corner(const EnergyPrices& prices, const EnergyCorner& corner);
 
 /// Computes the band from the counts of the statistics; nothing where energy is not modelled or the corners

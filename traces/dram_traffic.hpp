@@ -38,7 +38,7 @@ class DramTraffic {
     /// Bins of `width_ps` from `from` on, doubled while bins times banks exceed 1,048,576. `channels`: their names.
     DramTraffic(Picoseconds from, Picoseconds width_ps, std::vector<std::string> channels, uint32_t banks,
                 uint32_t burst_bytes);
-    /// Another asker. Its number.
+    /// Adds another asker. Its number.
     size_t add_stream(Stream stream);
     Stream& stream(size_t number) { return streams_[number]; }
     /// Adds a use at a time that is not before `from`.
@@ -56,7 +56,7 @@ class DramTraffic {
     BankCounts total() const;
     /// Returns the streams that did something, most bursts first.
     std::vector<Stream> streams() const;
-    /// The same in so many bins or fewer.
+    /// Returns the same in so many bins or fewer.
     DramTraffic in_bins(size_t most) const;
 
   private:

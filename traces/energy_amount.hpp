@@ -11,12 +11,12 @@ namespace kpu::traces {
 /// split. Prices are rounded to one yoctojoule (10^-12 pJ), static powers to one per picosecond (a picowatt).
 __extension__ typedef __int128 Yoctojoules;
 
-/// The nearest amount. `pj` up to 10^18.
+/// Returns the nearest amount. `pj` up to 10^18.
 Yoctojoules yj_of_pj(double pj);
 /// Yoctojoules in a picosecond, the nearest.
 Yoctojoules yj_per_ps(double mw);
 
-/// The nearest doubles.
+/// Returns the nearest doubles.
 double pj_of(Yoctojoules energy);
 double uj_of(Yoctojoules energy);
 /// pJ, every digit, without zeros at the end: "12.5", "0".

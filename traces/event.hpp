@@ -42,9 +42,9 @@ constexpr int cause_count = 25;
 std::string_view group_of(Cause cause);    ///< busy, stalled, idle
 std::string_view name_of(Cause cause);     ///< useful, dependency, ...
 std::string_view meaning_of(Cause cause);  ///< one sentence
-/// "group.cause", as in stats.json, the stall trace and the VCD.
+/// Returns "group.cause", as in stats.json, the stall trace and the VCD.
 std::string_view full_name_of(Cause cause);
-/// Whether the cause is one that only the device as a whole has.
+/// True if the cause is one that only the device as a whole has.
 constexpr bool is_device_cause(Cause cause) {
     return cause == Cause::device_busy_compute || cause == Cause::device_stalled_memory ||
            cause == Cause::device_idle_other;
@@ -121,9 +121,9 @@ struct Event {
     uint8_t cause = 0;  ///< Cause or CounterId
     uint32_t reserved =
         0;  ///< energy, active: see set_duration(); issue, ready, access, bank: see there; else 0
-    /// Core cycles of an energy or active record: below 2^48.
+    /// Returns core cycles of an energy or active record: below 2^48.
     Cycles duration() const { return static_cast<Cycles>(reserved & 0xffff) << 32 | task; }
-    /// The unit that an energy record's energy goes to; no_unit: not known.
+    /// Returns the unit that an energy record's energy goes to; no_unit: not known.
     uint16_t burner() const { return static_cast<uint16_t>((reserved >> 16) - 1); }
     /// Low half of the duration in `task`, the next 16 bits in `reserved`, above them 1 + the unit, 0: none.
     void set_duration(Cycles cycles, uint16_t burnt_by) {
@@ -138,7 +138,7 @@ static_assert(sizeof(Event) == 32);
 constexpr int64_t blame_none = -1;
 constexpr int64_t blame_task(uint32_t serial) { return static_cast<int64_t>(serial) * 2; }
 
-/// A unit's state that no task causes.
+/// Returns a unit's state that no task causes.
 inline Event state_record(uint16_t unit, Cause cause, Picoseconds time) {
     Event event;
     event.time_ps = time;

@@ -34,7 +34,7 @@ class Events::Reader {
         block_.reserve(block_size);
     }
 
-    /// The next records; none at the end.
+    /// Returns the next records; none at the end.
     const std::vector<Event>& next() {
         block_.clear();
         while (!heads_.empty() && block_.size() < block_size) {

@@ -65,7 +65,7 @@ class Events {
 
     /// Returns all of them in one piece of memory, where they lie so; else null.
     const Event* data() const { return disk_ ? nullptr : memory_.data(); }
-    /// A copy in memory.
+    /// Returns a copy in memory.
     std::vector<Event> to_vector() const;
 
   private:

@@ -37,12 +37,11 @@ struct Format {
     void (*write)(const RunInfo& info, const Events& events, const OptionValues& options, Output& output);
     bool needs_energy = false;  ///< the device must have an energy model
     bool is_waveform = false;   ///< viewers of waveforms open it
-    /// Says why it cannot show that, and what can; empty: it does. None: it shows every view. None: it shows
-    /// every view.
+    /// Says why it cannot show that, and what can; empty: it does. None: it shows every view.
     std::string (*refuses)(const TraceView& view, const OptionValues& options) = nullptr;
 };
 
-/// The lines of formats.txt.
+/// Returns the lines of formats.txt.
 const std::vector<const Format*>& formats();
 /// Throws UserError that names the nearest one.
 const Format& find_format(std::string_view name);

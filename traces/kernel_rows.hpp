@@ -25,8 +25,8 @@ struct KernelRow {
 void write_kernel_rows(const std::vector<KernelRow>& rows, Output& output);
 /// Throws UserError.
 std::vector<KernelRow> parse_kernel_rows(std::string_view text, const std::string& origin);
-/// A table of where the cycles of kernels went, dearest statements first, then by region; `task` empty: of all. Empty
-/// when there are no such rows.
+/// Returns a table of where the cycles of kernels went, dearest statements first, then by region; `task`
+/// empty: of all. Empty when there are no such rows.
 std::string kernel_text(const std::vector<KernelRow>& rows, std::string_view task);
 
 }  // namespace kpu::traces

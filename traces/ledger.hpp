@@ -26,8 +26,8 @@ struct ActionPrice {
     std::string source;
 };
 
-/// Bytes that one `burst` of component dma stands for. The table's price is that of 64 bytes (their address
-/// and their bus handshake), so a DMA request of burst_bytes costs one for every 64 bytes.
+/// Returns the bytes that one `burst` of component dma stands for. The table's price is that of 64 bytes
+/// (their address and their bus handshake), so a DMA request of burst_bytes costs one for every 64 bytes.
 constexpr uint32_t dma_beat_group_bytes(uint32_t request_bytes) {
     return request_bytes < 64 ? request_bytes : 64;
 }

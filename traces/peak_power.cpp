@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t listed_stretches = 8, listed_units = 4, listed_ops = 3;
 
-/// A positive number and what follows it; 0 where there is none.
+/// Returns a positive number and what follows it; 0 where there is none.
 std::pair<double, std::string> number_and_unit(const std::string& text) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -50,7 +50,7 @@ std::vector<Stretch> stretches_above(const PowerTrace& trace, double watts) {
     return found;
 }
 
-/// "ddr0 1.2 W, e0_nmu0 0.4 W": those with most energy in a stretch, their mean power.
+/// Returns "ddr0 1.2 W, e0_nmu0 0.4 W": those with most energy in a stretch, their mean power.
 std::string largest(std::vector<std::pair<Yoctojoules, std::string>> rows, size_t most, Picoseconds time) {
     std::stable_sort(rows.begin(), rows.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });

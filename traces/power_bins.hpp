@@ -15,7 +15,7 @@ enum class Component : uint8_t { array, vector, l1, l2, noc, dma, ctrl, dram, ph
 constexpr int component_count = 9;
 std::string_view name_of(Component component);
 
-/// A width of bins, at least one picosecond.
+/// Returns a width of bins, at least one picosecond.
 Picoseconds ps_of_ns(double ns);
 
 /// Spread of [from, to) over bins of a width; the shares of its time sum to 1. An interval without length

@@ -38,9 +38,10 @@ struct PowerTrace {
     double watts(size_t bin, Yoctojoules energy) const {
         return pj_of(energy) / static_cast<double>(real_width(bin));  // 1 pJ / 1 ps = 1 W
     }
-    /// The units of an engine together; -1: those of the device, with what is of no unit.
+    /// Returns the units of an engine together; -1: those of the device, with what is of no unit.
     EnergyColumn engine(const RunInfo& info, int engine) const;
-    /// A column for each operation that spends energy, then one of what is of none, in which all static energy is.
+    /// Returns a column for each operation that spends energy, then one of what is of none, in which all
+    /// static energy is.
     std::vector<std::pair<std::string, EnergyColumn>> by_op(const RunInfo& info) const;
 };
 

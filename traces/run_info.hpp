@@ -66,9 +66,9 @@ struct RunInfo {
     Picoseconds bin_ps() const;                                       ///< at least 1
     Picoseconds from() const { return std::min(view.from, end_ps); }  ///< begin of what traces show
     Picoseconds to() const { return std::min(view.to, end_ps); }
-    /// "net.py:7" of a statement; empty when its line is unknown.
+    /// Returns "net.py:7" of a statement; empty when its line is unknown.
     std::string place_of(uint32_t statement) const;
-    /// Name of an operation; background_name for background_op.
+    /// Returns the name of an operation; background_name for background_op.
     std::string_view op_name(uint32_t op) const;
 };
 
@@ -86,7 +86,8 @@ class ShownStates {
 /// Throws UserError for bins that are shorter than a cycle of the core.
 void check_bin(double ns, const Clock& core);
 
-/// Operations and statements of a program, with their source positions; the caller fills in the rest.
+/// Returns the operations and statements of a program, with their source positions; the caller fills in the
+/// rest.
 RunInfo describe(const BoundProgram& program);
 
 /// Writes one line of JSON with sorted keys.

@@ -44,7 +44,7 @@ class Movements {
         to = from;  // copied on, until somebody writes it again
     }
 
-    /// The tensor among these that lives where a region lies.
+    /// Returns the tensor among these that lives where a region lies.
     template <typename Names>
     std::string at_home(uint32_t region, const Names& names) const {
         const BoundRegion& of = program_.regions[region];
@@ -73,7 +73,7 @@ class Movements {
         }
     }
 
-    /// The constant operand whose elements a region holds some of; "weights" of several.
+    /// Returns the constant operand whose elements a region holds some of; "weights" of several.
     std::string weight(uint32_t region, const proto::Op& op) const {
         constexpr std::string_view mark = "weight ";
         const BoundRegion& of = program_.regions[region];

@@ -47,7 +47,7 @@ struct StreamWork {
     Cycles due = 0;
     std::vector<StreamHop> hops;  ///< in the order in which the bytes pass them
 
-    /// Whether all but the hops, which follow from the rest, is the same.
+    /// True if all but the hops, which follow from the rest, is the same.
     bool same_request(const StreamWork& o) const {
         return role == o.role && source == o.source && destination == o.destination && bytes == o.bytes &&
                runs == o.runs && dram_rows == o.dram_rows && port_bytes_per_cycle == o.port_bytes_per_cycle &&

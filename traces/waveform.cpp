@@ -48,7 +48,7 @@ std::string word(std::string_view text) {
     return out.empty() ? "-" : out;
 }
 
-/// "name", or "name@tag" of a task with a profile tag.
+/// Returns "name", or "name@tag" of a task with a profile tag.
 std::string task_text(const RunInfo::Statement& statement) {
     return statement.profile.empty() ? statement.name : statement.name + "@" + statement.profile;
 }

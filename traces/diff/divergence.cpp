@@ -71,7 +71,8 @@ class Run {
         const RunInfo::Statement& row = recording_.info.statements[statement];
         return row.line == 0 ? row.file : recording_.info.place_of(statement);
     }
-    /// Cycles by cause of the task's unit, from when the task was ready or began until it began or ended.
+    /// Returns the cycles by cause of the task's unit, from when the task was ready or began until it began
+    /// or ended.
     std::map<Cause, Cycles> causes(uint32_t serial, Step step) const {
         const TaskTimes& task = times_[serial];
         const Picoseconds from = step == began ? task.ready : task.begin;
