@@ -41,7 +41,8 @@ std::optional<platforms::Platform> device_from_includes(const Lookup& lookup, Di
     return platform;
 }
 
-/// A device file named by a program: beside the program, in the search paths, then a shipped name or alias.
+/// Returns a device file named by a program: beside the program, in the search paths, then a shipped name or
+/// alias.
 std::optional<platforms::Platform> device_from_path(const Lookup& lookup, const std::string& path) {
     std::vector<fs::path> candidates = {fs::path(lookup.module.origin).parent_path() / path};
     for (const auto& folder : lookup.search_paths) candidates.push_back(fs::path(folder) / path);

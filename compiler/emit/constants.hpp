@@ -19,7 +19,7 @@ class Constants {
     uint64_t size_ = 0;
 };
 
-/// The bytes that DDR holds.
+/// Returns the bytes that DDR holds.
 std::string bytes_of(const graph::Graph& graph, const BlockPlaces& places);
 
 }  // namespace kpu::compiler

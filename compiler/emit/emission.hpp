@@ -27,8 +27,7 @@ struct Buffers {
 };
 
 /// Last loads of an engine, by operand. Later ones wait for them: all at once, they would share the way, and
-/// the one that is needed first would be there last. Those behind them wait for them: all at once, they would
-/// share the way, and the one that is needed first would be there last.
+/// the one that is needed first would be there last.
 struct Loads {
     std::map<size_t, builder::Task> into_l2, into_l1;
 };

@@ -45,7 +45,7 @@ builder::Expr is_wanted(const Emission& out, uint32_t form) {
     return (wanted + Expr(many - number)) / Expr(many) * ((Expr(many + number) - wanted) / Expr(many));
 }
 
-/// A loop of one iteration, or of none.
+/// Adds a loop of one iteration, or of none.
 void add_form(Emission& out, uint32_t form, const std::vector<Stage>& stages) {
     out.order.begin_form();
     out.throttle.begin_form();

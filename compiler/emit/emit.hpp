@@ -17,8 +17,8 @@ struct Emitted {
     bool needs_values = false;                   ///< the time of some of them depends on values
 };
 
-/// A pure function: the same plan gives the same bytes, also from several threads. The bytes of the weights are not in the
-/// program yet.
+/// Emits the program of a plan: the same plan gives the same bytes, also from several threads. The bytes of the
+/// weights are not in the program yet.
 Emitted emit(const Plan& plan, const Target& target);
 
 /// A plan and its program.

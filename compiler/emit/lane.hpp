@@ -59,8 +59,9 @@ class Lane {
     /// Makes loads from here on wait for what was loaded before.
     void queue_loads();
 
-    /// An iteration: what comes before the parts of its sum (all of the anchor, if its sum is whole), each part, the
-    /// rest. Lanes take turns, so that their token tables fill alike and neighbours find tiles that are still staged.
+    /// Begins an iteration: what comes before the parts of its sum (all of the anchor, if its sum is whole),
+    /// each part, the rest. Lanes take turns, so that their token tables fill alike and neighbours find tiles
+    /// that are still staged.
     void begin(const builder::Expr& t, const builder::Expr& slot, Staged& staged);
     void part(int64_t number, const builder::Expr& t, const builder::Expr& slot);
     void end(const builder::Expr& t, const builder::Expr& slot);
@@ -113,7 +114,7 @@ class Lane {
 
     // ---- one iteration
 
-    /// Part `number` of a cut sum: continues in the accumulator.
+    /// Adds part `number` of a cut sum, which continues in the accumulator.
     void add_part(const TileNode& anchor, int64_t number, const builder::Expr& t, const builder::Expr& slot);
     ElemType sum_type() const;
 

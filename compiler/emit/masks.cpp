@@ -15,7 +15,7 @@ bool is_any(const Node& node, std::initializer_list<std::string_view> opcodes) {
     return std::find(opcodes.begin(), opcodes.end(), node.spec().name) != opcodes.end();
 }
 
-/// Whether the node, given minus infinity, makes what it makes of a very low number.
+/// True if the node, given minus infinity, makes what it makes of a very low number.
 bool absorbs(const Node& node) {
     return is_any(node, {"softmax", "exp", "sigmoid", "relu", "tanh", "clamp", "hard_sigmoid"});
 }
@@ -26,7 +26,7 @@ bool is_positive_constant(const graph::Value& value) {
     return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number > 0; });
 }
 
-/// Whether a very low operand makes low results, and minus infinity minus infinity.
+/// True if a very low operand makes low results, and minus infinity minus infinity.
 bool passes(const Graph& graph, const Node& node, ValueId id) {
     if (node.spec().op_class == OpcodeClass::view) return true;
     if (is_any(node, {"add", "max", "min", "maxpool", "reduce_max", "cast"})) return true;

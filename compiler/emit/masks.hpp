@@ -9,7 +9,7 @@ namespace kpu::compiler {
 /// made of it by additions, scales, choices and views goes into functions that are at their limit there, such
 /// as a softmax. So masks are applied.
 std::vector<bool> masked_values(const graph::Graph& graph);
-/// Whether what a node computes of finite numbers is never low.
+/// True if what a node computes of finite numbers is never low.
 bool is_never_low(const graph::Node& node);
 
 }  // namespace kpu::compiler

@@ -47,7 +47,7 @@ class Order {
     std::vector<builder::Task> end_form();
     /// Notes that the program's thread waits for them: all later tasks do.
     void add_wait(const std::vector<builder::Task>& tasks);
-    /// The few of `tasks` that are complete only when all of them are, in the order of the text.
+    /// Returns the few of `tasks` that are complete only when all of them are, in the order of the text.
     std::vector<builder::Task> last_of(std::vector<builder::Task> tasks) const;
 
   private:

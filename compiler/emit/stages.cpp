@@ -65,7 +65,7 @@ class StageEmitter {
         for (const std::unique_ptr<Lane>& lane : lanes_) lane->half = static_cast<int64_t>(stage_ % 2);
     }
 
-    /// Constants that all iterations share.
+    /// Loads constants that all iterations share.
     void prologue() {
         const bool alone = shared_->planned.tiling.l1_bytes() > out_.plan.arena_bytes;
         const uint32_t turn = alone ? 0 : out_.turns++ % 2;

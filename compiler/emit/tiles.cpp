@@ -111,7 +111,7 @@ int64_t Tiles::count_along(size_t operand, size_t d) const {
     return axis < 0 ? 1 : positions_[static_cast<size_t>(axis)].run.count;
 }
 
-/// Elements between the parts of two tiles that follow each other.
+/// Returns the elements between the parts of two tiles that follow each other.
 int64_t Tiles::step(size_t operand, size_t d) const {
     const Window& window = op_.operands[operand].windows[d];
     if (window.axis < 0) return 0;
@@ -119,7 +119,7 @@ int64_t Tiles::step(size_t operand, size_t d) const {
     return window.step * tiling_.tile[axis] * positions_[axis].run.stride;
 }
 
-/// Elements from the origin to the tile, for the loop variable.
+/// Returns the elements from the origin to the tile, for the loop variable.
 Expr Tiles::offset(size_t operand, const Dims& strides, const Dims& first, const Expr& t) const {
     int64_t fixed = 0;
     Expr result(0);
@@ -247,7 +247,7 @@ std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) c
         fresh);
 }
 
-/// Places tiles one after the other, or as the whole tensor is.
+/// Returns the places tiles one after the other, or as the whole tensor is.
 Tile Tiles::kept(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);
     const builder::Buffer& buffer = buffer_of_kept(operand);

@@ -11,7 +11,7 @@ namespace kpu::compiler {
 
 /// Writes the quantisation of `count` channels from `first` on; -1: of all.
 proto::Quant quant_message(const BoundQuant& quant, int64_t first = 0, int64_t count = -1);
-/// The type of the host's array.
+/// Returns the type of the host's array.
 proto::HostElem host_elem(const graph::Port& port);
 
 /// A region, and what it touches in all iterations.
@@ -57,27 +57,29 @@ class Tiles {
     std::optional<std::pair<Tile, bool>> shared(size_t operand, bool again) const;
     /// Returns the tile in the part of L2 that holds the tensor during this operation.
     Tile kept(size_t operand, const builder::Expr& t) const;
-    /// A part of what a stage keeps there; stages take turns in two halves.
+    /// Returns a part of what a stage keeps there; stages take turns in two halves.
     Tile kept_part(size_t operand, int64_t number, int64_t half) const;
     /// There, and at home.
     std::pair<Tile, Tile> whole(size_t operand) const;
-    /// A dense tile that does not move, in `count` parts of about the same bytes; in fewer if it is small.
+    /// Returns a dense tile that does not move, in `count` parts of about the same bytes; in fewer if it is
+    /// small.
     std::vector<Tile> pieces(const Tile& tile, int64_t count) const;
     /// Returns the tile in L1, or in the staging part of L2; `part` of a cut sum.
     Tile in_l1(size_t operand, const builder::Expr& slot, int64_t part) const;
     Tile staged(size_t operand, const builder::Expr& slot, int64_t part, const builder::Expr& t) const;
-    /// A part of a sum that comes from DDR with others: `begin` is where all of them begin in their slot.
+    /// Returns a part of a sum that comes from DDR with others: `begin` is where all of them begin in their
+    /// slot.
     Tile staged_part(size_t operand, const builder::Expr& slot, int64_t part,
                      const builder::Expr& begin) const;
     /// Returns the offset of a tile at home, from the last place at which transfers are cut.
     builder::Expr home_offset(size_t operand, const builder::Expr& t) const;
-    /// A small constant, read where it stands in L2.
+    /// Returns a small constant, read where it stands in L2.
     Tile in_table_of(size_t operand, ElemType elem, const builder::Expr& t) const;
     /// Returns the tile that a cut sum of output `y` continues in.
     Tile accumulator(size_t y, ElemType sums, const builder::Expr& slot) const;
-    /// The same, with the scale of the sums: the product of the operands' scales.
+    /// Returns the same, with the scale of the sums: the product of the operands' scales.
     Tile scaled_sum(const TileNode& anchor, const builder::Expr& slot) const;
-    /// A tile as operand i of a node reads it: broadcast ones repeat.
+    /// Returns a tile as operand i of a node reads it: broadcast ones repeat.
     builder::Region as_operand(const TileNode& tile, size_t i, const Tile& of) const;
 
   private:

@@ -84,7 +84,7 @@ class Bounds {
         pass(bytes, {Level::ddr, Level::l1}, work);
     }
 
-    /// Bytes between two memories.
+    /// Adds bytes between two memories.
     void pass(double bytes, std::initializer_list<Level> ends, Work& work) const {
         bool ddr = false;
         for (const Level end : ends) {

@@ -100,7 +100,7 @@ class Counter {
              pieces(region, sram.access_width_bytes(), bytes));
     }
 
-    /// A stream between a unit of an engine and a memory.
+    /// Adds a stream between a unit of an engine and a memory.
     void operand(const BoundTask& task, const BoundRegion& region, bool read, double bytes) {
         memory(task, region, read, bytes);
         if (region.level == Level::l2) book(Component::noc, "byte", bytes);

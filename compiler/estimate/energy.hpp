@@ -24,7 +24,7 @@ class Activity {
   public:
     Activity(const BoundProgram& program, const platforms::Platform& platform);
     void add(uint32_t task, double from, double to);
-    /// Cycles, by component, until the end.
+    /// Returns the cycles, by component, until the end.
     std::array<double, traces::component_count> on(double cycles);
 
   private:

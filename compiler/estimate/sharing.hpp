@@ -20,7 +20,7 @@ struct Flow {
     double rate = 0;   ///< share per cycle
     double ahead = 0;  ///< bytes that others asked for before it began, and do not have yet
 
-    /// Bytes that it has asked for and does not have: they wait where the way is narrow.
+    /// Returns the bytes that it has asked for and does not have: they wait where the way is narrow.
     double queued(double now) const;
 };
 

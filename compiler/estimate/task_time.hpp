@@ -28,8 +28,6 @@ constexpr size_t system_link = 1, l2_ports = 2, first_engine_link = 3;
 
 /// Times of all tasks of a program, indexed like BoundProgram::tasks. Flows have a demand for each of the
 /// `resources`: after the engines' links DRAM's channels, one by one, if some task's rows lie in few of them.
-/// Flows have a demand for each of the `resources`: behind the engines' links DRAM's channels, one by one, if
-/// some task's rows lie in few of them.
 struct TaskTimes {
     std::vector<TaskTime> of;
     size_t resources = 0;

@@ -38,7 +38,7 @@ BoundQuant broadcast_quant(BoundQuant quant, const Dims& from, const Dims& to) {
     return quant;
 }
 
-/// The shape in which an opcode reads an operand.
+/// Returns the shape in which an opcode reads an operand.
 Dims read_shape(const Graph& graph, const Node& node, size_t i) {
     const Dims& own = graph.value(node.inputs[i]).shape;
     if (node.spec().op_class == OpcodeClass::elementwise) return graph.value(node.outputs.at(0)).shape;
@@ -80,7 +80,7 @@ std::vector<Operand> make_results(const Graph& graph, const Node& node,
     return results;
 }
 
-/// The whole operation as one launch.
+/// Executes the whole operation as one launch.
 void execute_kernel(const kernels::Operation& operation, const std::vector<values::Tensor>& inputs,
                     const std::vector<values::Tensor>& outputs, const BoundAttrs& attrs) {
     std::vector<values::kernel::Bytes> storage;

@@ -40,14 +40,14 @@ std::vector<Data> execute_node(const Graph& graph, const Node& node, const std::
 
 // ---- the host's arrays
 
-/// Shape of the host's array.
+/// Returns the shape of the host's array.
 Dims host_shape(const Graph& graph, const Port& port);
-/// Bytes of the host's array: C order, int64 8 bytes, boolean 1, i4 1.
+/// Returns the bytes of the host's array: C order, int64 8 bytes, boolean 1, i4 1.
 uint64_t host_bytes(const Graph& graph, const Port& port);
-/// The value of an input for the host's array: order of dimensions, type (floats are rounded once, or
+/// Returns the value of an input for the host's array: order of dimensions, type (floats are rounded once, or
 /// quantised as the value is). Throws UserError on another size, and on an int64 that does not fit.
 Data from_host(const Graph& graph, const Port& port, const Data& array);
-/// The host's array of an output, or of an input.
+/// Returns the host's array of an output, or of an input.
 Data to_host(const Graph& graph, const Port& port, const Data& value);
 
 /// run() on the host's arrays.

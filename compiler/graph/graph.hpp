@@ -33,7 +33,7 @@ struct Data {
     explicit operator bool() const { return bytes != nullptr; }
 };
 Data make_data(std::vector<uint8_t> bytes);
-/// Bytes that Data of this type and number of elements has.
+/// Returns the bytes that Data of this type and number of elements has.
 uint64_t data_bytes(ElemType elem, uint64_t elements);
 
 /// Blocks that a constant of floats was made of: integers of 4 bits with a scale for each block along a
@@ -158,12 +158,12 @@ struct Graph {
     /// others follow it in `values`. Throws UserError on operands or attributes that do not fit.
     ValueId add_node(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs,
                      NodeOptions options);
-    /// The same node, not appended: what passes insert.
+    /// Returns the same node, not appended: what passes insert.
     Node make_node(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs,
                    NodeOptions options);
 
     bool taken(const std::string& value_name) const;
-    /// Names that values had which are gone; none gets them again. In the order of their letters.
+    /// Returns the names that values had which are gone; none gets them again. In the order of their letters.
     std::vector<std::string> gone_names() const;
     void take_name(std::string gone_name);
     /// Throws InternalError when another value has the name.
@@ -185,10 +185,12 @@ BoundAttr word(std::string name, std::string value);
 BoundAttr type(std::string name, ElemType value);
 BoundAttrs attributes(std::vector<BoundAttr> list);
 
-/// Shapes of the outputs of a node. Elementwise operands broadcast, and the second factor of a product along batches.
+/// Returns the shapes of the outputs of a node. Elementwise operands broadcast, and the second factor of a
+/// product along batches.
 std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& operands,
                         const BoundAttrs& attrs);
-/// Shape of the second factor of a product with its matrices as often as the first one has batches.
+/// Returns the shape of the second factor of a product with its matrices as often as the first one has
+/// batches.
 Dims repeated_factor(const Dims& a, Dims b);
 /// NumPy's broadcast of two shapes; false when they do not fit.
 bool broadcast(const Dims& a, const Dims& b, Dims& result);
@@ -196,9 +198,9 @@ Dims dims(const std::vector<int64_t>& sizes);
 
 // ---- what passes need
 
-/// The node that makes each value; -1: none does (inputs, constants).
+/// Returns the node that makes each value; -1: none does (inputs, constants).
 std::vector<int32_t> producers(const Graph& graph);
-/// The nodes that read each value, in order; a node stands once for each operand.
+/// Returns the nodes that read each value, in order; a node stands once for each operand.
 std::vector<std::vector<NodeId>> users(const Graph& graph);
 /// Drops nodes without effect on an output, and nodes whose `outputs` were emptied; then values that nobody
 /// names. Ids change.
@@ -206,8 +208,8 @@ void remove_unused(Graph& graph);
 /// Throws InternalError when the graph is not what this page says: order, ids, shapes, data sizes.
 void check(const Graph& graph);
 
-/// The graph as text (text.hpp), large constants left out: one line a node,
-/// "%y = conv2d(%x, %w, %b) {strides=[1,1]}  f16[1,56,56,64]  from Conv_0:Conv".
+/// Returns the graph as text (text.hpp), large constants left out: one line a node, "%y = conv2d(%x, %w, %b)
+/// {strides=[1,1]}  f16[1,56,56,64]  from Conv_0:Conv".
 std::string to_text(const Graph& graph);
 /// Draws the graph in Graphviz's language.
 std::string to_dot(const Graph& graph);

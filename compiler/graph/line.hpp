@@ -24,7 +24,7 @@ class Line {
     bool take(std::string_view wanted);
     bool take_start(std::string_view wanted);  ///< the first letters of a word
     void expect(std::string_view wanted);
-    /// A name, quoted or not.
+    /// Returns a name, quoted or not.
     std::string name();
     std::string value_name();  ///< name after a %
     int64_t integer(int64_t least, int64_t most);

@@ -93,7 +93,7 @@ Data ConstantReader::repeated(Line& line, size_t place, const Data& one, uint64_
     return make_data(std::move(bytes));
 }
 
-/// Numbers that no pass computes away: neither all alike, nor 0 or 1.
+/// Returns the numbers that no pass computes away: neither all alike, nor 0 or 1.
 Data ConstantReader::made(Line& line, size_t place, ElemType elem, uint64_t count) {
     count_made(line, place, count * sizeof(double));
     std::vector<double> numbers(count);

@@ -17,16 +17,17 @@ bool is_supported(const Supports& supports, std::string_view opcode, const std::
 
 struct Graph;
 struct Node;
-/// Whether the device has the node with floats of this type in the place of its floats.
+/// True if the device has the node with floats of this type in the place of its floats.
 bool takes_floats(const Graph& graph, const Node& node, ElemType elem, const Supports& supports);
 
 /// gemm, matmul, convolutions, not continued sums.
 bool is_product(const OpcodeSpec& spec);
-/// The types of a product's factors in a precision: i4 stands for weights of i4 and activations of i8.
+/// Returns the types of a product's factors in a precision: i4 stands for weights of i4 and activations of
+/// i8.
 std::pair<ElemType, ElemType> factors_of(ElemType precision);
-/// "gemm.group" of gemm and matmul, "conv2d.group": with scales of groups; empty: has no such form.
+/// Returns "gemm.group" of gemm and matmul, "conv2d.group": with scales of groups; empty: has no such form.
 std::string_view group_form(const OpcodeSpec& spec);
-/// "gemm.acc" of gemm and matmul, "conv2d.acc"; empty: has no such form.
+/// Returns "gemm.acc" of gemm and matmul, "conv2d.acc"; empty: has no such form.
 std::string_view accumulating_form(const OpcodeSpec& spec);
 
 }  // namespace kpu::graph

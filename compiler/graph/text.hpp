@@ -26,7 +26,7 @@ struct TextGraph {
 /// the line and the column of the first mistake.
 TextGraph from_text(std::string_view text, const std::string& origin, std::string_view constants = {});
 
-/// Whether a file begins as one of these texts.
+/// True if a file begins as one of these texts.
 bool is_graph_text(std::string_view head);
 
 }  // namespace kpu::graph

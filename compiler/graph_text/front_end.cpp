@@ -25,7 +25,7 @@ std::vector<OptionRow> rows() {
     return rows;
 }
 
-/// The file of constants beside the text; empty: there is none.
+/// Returns the file of constants beside the text; empty: there is none.
 std::string constants_of(const Source& source) {
     const std::string path = source.origin() + ".bin";
     const auto given = source.files().find(std::filesystem::path(path).filename().string());

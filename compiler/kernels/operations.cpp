@@ -23,7 +23,7 @@ int64_t power_of_two(int64_t n) {
 
 // ---- types
 
-/// Types that kernels have, and posits, whose order is that of integers with their bits.
+/// True for types that kernels have, and posits, whose order is that of integers with their bits.
 bool moves(ElemType type) {
     return type != ElemType::i4 && !is_small_float(type) && (is_float(type) || is_integer(type));
 }

@@ -53,7 +53,7 @@ struct Operation {
 const std::vector<Operation>& operations();
 /// Ids of operations follow those of opcodes; null: an opcode.
 const Operation* find(OpcodeId id);
-/// An opcode or an operation.
+/// Returns an opcode or an operation.
 const OpcodeSpec& spec_of(OpcodeId id);
 std::optional<OpcodeId> find_spec(std::string_view name);
 
@@ -65,7 +65,8 @@ struct Instance {
 };
 /// Returns the instance, made once for each type, and for the sizes of a launch.
 const Instance& instance_of(const Operation& operation, ElemType data, const Launch& launch);
-/// The type that an operation works on: that of its first data operand, integers for posits; u8 if it has none.
+/// Returns the type that an operation works on: that of its first data operand, integers for posits; u8 if it
+/// has none.
 ElemType data_type(const Operation& operation, const std::vector<ElemType>& inputs);
 
 }  // namespace kpu::kernels

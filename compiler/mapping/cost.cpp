@@ -110,7 +110,7 @@ class Evaluation {
         return false;
     }
 
-    /// The input whose bytes the output of an elementwise node may take.
+    /// Returns the input whose bytes the output of an elementwise node may take.
     size_t reusable(size_t n) const {
         const TileNode& node = op().nodes[n];
         const graph::Node& of = request_.graph.nodes[node.node];
@@ -210,7 +210,7 @@ class Evaluation {
 
     // ---- work
 
-    /// Cycles of all tiles of the first lane, edge tiles as small as they are.
+    /// Counts the cycles of all tiles of the first lane, edge tiles as small as they are.
     void count_array_cycles() {
         work_.array = work_.array_l1 = work_.chain = 0;
         if (!products_.any()) return;
@@ -278,7 +278,7 @@ class Evaluation {
         return kernel.launch(in, out, request_.graph.nodes[node.node].attrs);
     }
 
-    /// Statements of all its lanes, on the units that share its workgroups, and its copies.
+    /// Returns the statements of all its lanes, on the units that share its workgroups, and its copies.
     double kernel_cycles(const kernels::Operation& kernel, const TileNode& node) const {
         const kernels::Launch launch = launch_of(kernel, node);
         const proto::Vector& vector = request_.target.engines[0].vector();
@@ -309,7 +309,7 @@ class Evaluation {
         return of;
     }
     int64_t chunk_of(size_t i) const { return tiling_.chunked(op(), i) ? tiling_.chunk : 1; }
-    /// Bytes between its rows.
+    /// Returns the bytes between its rows.
     int64_t staged_stride(size_t i) const {
         const Dims tile = tile_shape(request_.graph, op(), i, tiling_.tile);
         const Dims packed = row_major(tile), &strides = tiling_.staged[i];

@@ -20,9 +20,9 @@ class ProductTimes {
     bool any() const { return anchor_ != nullptr; }
 
     /// Returns the work of a tile of these sizes, as the array's operand and result ports let it run. `cut`:
-    /// it is a part of a sum. `cut`: it is a part of a sum.
+    /// it is a part of a sum.
     ProductWork work(const std::vector<int64_t>& tile, bool cut) const;
-    /// Core cycles of the same from start to end.
+    /// Returns core cycles of the same from start to end.
     double latency(const std::vector<int64_t>& tile, bool cut) const;
 
   private:

@@ -102,8 +102,8 @@ class Search {
         return !best_.empty();
     }
 
-    /// A tiling, and those that differ from it in one thing: iterations in flight, or tiles one or two sizes larger or
-    /// smaller along an axis.
+    /// Returns a tiling, and those that differ from it in one thing: iterations in flight, or tiles one or
+    /// two sizes larger or smaller along an axis.
     std::vector<Tiling> around(const Tiling& from) {
         std::vector<Tiling> result{from};
         const bool parts = hoists_parts(from);
@@ -139,7 +139,7 @@ class Search {
         return false;
     }
 
-    /// Whether its sum is cut decides about the type of its addend: that stays.
+    /// True if its sum is cut decides about the type of its addend: that stays.
     bool legal_beside(const Tiling& from) const {
         for (size_t a = 0; a < tiling_.split.size(); ++a) {
             if (tiling_.split[a] > tiling_.tiles(request_.op, a)) return false;

@@ -28,7 +28,7 @@ bool may_come_in_chunks(const TilingRequest& request, const Tiling& tiling, size
            request.op.operands[operand].place == Place::input && tiling.parts(request.op, operand) > 1;
 }
 
-/// Rows as far apart as at home, but for whole bursts.
+/// Returns the rows as far apart as at home, but for whole bursts.
 Dims strides_like_home(const TilingRequest& request, const Tiling& tiling, size_t operand) {
     const Dims tile = shape_on_the_way(request.graph, request.op, tiling, operand);
     const Dims& home = request.strides[operand];

@@ -15,13 +15,13 @@ int64_t apart_at_home(const TilingRequest& request, const Tiling& tiling, size_t
 /// (Tiling::chunk). Empty dimensions where none does, or where there is no room.
 std::vector<Dims> staged_strides(const TilingRequest& request, const Tiling& tiling);
 
-/// Whether several parts of a sum could come from DDR at once for longer rows, and some operand's are short.
+/// True if several parts of a sum could come from DDR at once for longer rows, and some operand's are short.
 bool gains_by_chunks(const TilingRequest& request, const Tiling& tiling);
 
-/// Bytes in the staging place of what comes from DDR at once.
+/// Returns the bytes in the staging place of what comes from DDR at once.
 uint64_t staged_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
 
-/// Whether the tiles that are on their way find room in the staging place.
+/// True if the tiles that are on their way find room in the staging place.
 bool staging_fits(const TilingRequest& request, const Tiling& tiling);
 
 /// Returns, for each operand, where its slots begin in the staging place, and where all of them end (last).

@@ -14,7 +14,7 @@ class TileRuns {
     }
     /// Returns the runs of what comes from there at once.
     Runs on_the_way(size_t operand) const { return runs(operand, tile_of(operand)); }
-    /// Cycles of DRAM for that: whole bursts of each row, in the channels that they lie in.
+    /// Returns the cycles of DRAM for that: whole bursts of each row, in the channels that they lie in.
     double pin_cycles(size_t operand) const;
 
   private:

@@ -19,7 +19,7 @@ enum class Home : uint8_t {
 };
 /// True if its tiles come to L1 by way of L2.
 inline bool is_in_ddr(Home home) { return home == Home::ddr || home == Home::shared; }
-/// Whether tasks bring its tiles to L1.
+/// True if tasks bring its tiles to L1.
 inline bool is_moved(Home home) { return home != Home::table && home != Home::in_place; }
 
 /// Treatment of an input from DDR that is read more than once.
@@ -81,16 +81,16 @@ struct Tiling {
     int64_t rounds(const TileOp& op, size_t axis) const {
         return (tiles(op, axis) + split[axis] - 1) / split[axis];
     }
-    /// The axis of the sum that is cut: parts of it continue in an accumulator. -1: none is.
+    /// Returns the axis of the sum that is cut: parts of it continue in an accumulator. -1: none is.
     int cut_axis(const TileOp& op) const;
     bool cuts_sum(const TileOp& op) const;
-    /// Whether an operand's tile differs from tile to tile along an axis of this kind.
+    /// True if an operand's tile differs from tile to tile along an axis of this kind.
     bool follows(const TileOp& op, size_t operand, Walk walk) const;
     /// Returns the most tasks of one iteration.
     int64_t tasks(const TileOp& op, const std::vector<Home>& homes) const;
     /// Parts of the sum that an operand consists of.
     int64_t parts(const TileOp& op, size_t operand) const;
-    /// Whether several of these parts come from DDR at once.
+    /// True if several of these parts come from DDR at once.
     bool chunked(const TileOp& op, size_t operand) const {
         return chunk > 1 && staged[operand].rank > 0 && !hoisted[operand] && parts(op, operand) > 1;
     }
@@ -132,7 +132,7 @@ struct TilingRequest {
 constexpr uint64_t small_align = 64;  ///< alignment of what is shorter than a few bursts
 inline uint64_t align_up(uint64_t bytes, uint64_t to = tile_align) { return (bytes + to - 1) / to * to; }
 
-/// Elements of the largest tile of an operand, one dimension each.
+/// Returns the elements of the largest tile of an operand, one dimension each.
 Dims tile_shape(const graph::Graph& graph, const TileOp& op, size_t operand,
                 const std::vector<int64_t>& tile);
 uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
@@ -141,10 +141,11 @@ uint64_t tile_bytes(const graph::Graph& graph, const TileOp& op, size_t operand,
 Dims shape_on_the_way(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
 
 bool follows_axis(const TileOp& op, size_t operand, size_t axis);
-/// Whether no tile of this size lies in the padding alone, as a region has elements, and the last one is as large as it must be.
+/// True if no tile of this size lies in the padding alone, as a region has elements, and the last one is as
+/// large as it must be.
 bool touches(const graph::Graph& graph, const TileOp& op, size_t axis, int64_t size);
-/// Whether an operand's tiles can be left in L2 one by one: they do not overlap, and no two iterations of a loop leave the
-/// same one.
+/// True if an operand's tiles can be left in L2 one by one: they do not overlap, and no two iterations of a
+/// loop leave the same one.
 bool leaves_tiles(const TileOp& op, const Tiling& tiling, size_t operand);
 
 /// Returns how often each byte of an input comes from its home.
@@ -156,7 +157,7 @@ uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& t
 /// Multiply-accumulates of all nodes.
 uint64_t macs_of(const graph::Graph& graph, const TileOp& op);
 
-/// The accumulator that a cut sum continues in; none: the output itself has that type.
+/// Returns the accumulator that a cut sum continues in; none: the output itself has that type.
 ElemType accumulator_of(const graph::Graph& graph, const TileOp& op);
 /// A sum can be cut where the device has the accumulating form, and a way back from the accumulator.
 bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vector<Home>& homes,
@@ -178,11 +179,12 @@ struct TileWork {
 bool evaluate(const TilingRequest& request, const ProductTimes& products, Tiling& tiling, TileWork& work,
               double most);
 
-/// The fastest of the tilings considered, at most `request.keep`, the fastest first (and `request.more`). Throws UserError "SRAM memory exceeded:
-/// ..." when none fits, and for a wish that is illegal.
+/// Returns the fastest of the tilings considered, at most `request.keep`, the fastest first (and
+/// `request.more`). Throws UserError "SRAM memory exceeded: ..." when none fits, and for a wish that is
+/// illegal.
 std::vector<Tiling> fastest_tilings(const TilingRequest& request);
 
-/// A tiling that was found, and those that fit and differ from it a little in one thing.
+/// Returns a tiling that was found, and those that fit and differ from it a little in one thing.
 std::vector<Tiling> tilings_around(const TilingRequest& request, const Tiling& from);
 
 }  // namespace kpu::compiler

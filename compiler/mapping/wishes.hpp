@@ -37,7 +37,7 @@ class MappingWishes {
     bool empty() const { return wishes_.empty(); }
     const DeviceWish& device() const { return device_; }
     MappingWish of(const std::string& name) const;
-    /// Whether some operation is to be cut into strips.
+    /// True if some operation is to be cut into strips.
     bool any_strips() const;
     /// Throws UserError for a pattern that names neither an operation nor a node.
     void check(const graph::Graph& graph, const std::vector<NodeRange>& operations) const;

@@ -22,7 +22,7 @@ struct Storage {
     bool constant = false;               ///< DDR has it anyhow
 };
 
-/// Bytes from one inference's to the next's, of what the host gives or takes.
+/// Returns the bytes from one inference's to the next's, of what the host gives or takes.
 inline uint64_t host_step(const Storage& storage) { return align_up(storage.bytes); }
 /// Returns the bytes of all inferences.
 inline uint64_t host_bytes(const Storage& storage, uint64_t inferences) {
@@ -75,10 +75,10 @@ std::vector<Dims> strides_at_home(const graph::Graph& graph, const MemoryPlan& m
 /// Returns the host's name of a value: an input or output, or another view of an input's bytes.
 const std::string& host_name(const graph::Graph& graph, const MemoryPlan& memory, graph::ValueId id);
 
-/// Bytes that groups read from DDR and write to it if each reads its operands once.
+/// Returns the bytes that groups read from DDR and write to it if each reads its operands once.
 uint64_t ddr_traffic(const graph::Graph& graph, const MemoryPlan& memory);
 
-/// A node that copies a value, for the operation `source`.
+/// Returns a node that copies a value, for the operation `source`.
 graph::Node copy_of(graph::Graph& graph, graph::ValueId value, const graph::Source& source);
 /// Copies where a value cannot share bytes: a concatenation's input that others made, a reshape of a window.
 void insert_copies(graph::Graph& graph);

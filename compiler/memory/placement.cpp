@@ -32,7 +32,7 @@ class Arena {
     }
     uint64_t used() const { return used_; }
 
-    /// The largest gap while groups [first, last] run.
+    /// Returns the largest gap while groups [first, last] run.
     MemoryPlan::Gap gap(uint32_t first, uint32_t last) const {
         std::vector<const Block*> alive = alive_during(first, last);
         MemoryPlan::Gap largest;
@@ -105,7 +105,7 @@ class Placer {
         return is_open(s) && wished_[s] != Home::ddr && storages_[s].bytes <= room_.l2;
     }
 
-    /// Indices of storages; those whose place in L2 is fixed are the first ones in every order.
+    /// Returns the indices of storages; those whose place in L2 is fixed are the first ones in every order.
     std::vector<size_t> program_order() const {
         std::vector<size_t> order;
         for (size_t s = 0; s < storages_.size(); ++s) {
@@ -176,8 +176,8 @@ class Placer {
         return best;
     }
 
-    /// Bytes that go through DDR where storages get places in L2 in this order; more than any where one that is fixed there gets
-    /// none.
+    /// Returns the bytes that go through DDR where storages get places in L2 in this order; more than any
+    /// where one that is fixed there gets none.
     uint64_t traffic(const std::vector<size_t>& order) {
         constexpr uint64_t illegal = uint64_t{1} << 48;
         --tries_;
@@ -190,7 +190,7 @@ class Placer {
         return sum;
     }
 
-    /// The largest of what finds no place in L2, though it could.
+    /// Returns the largest of what finds no place in L2, though it could.
     std::vector<size_t> left_out(const std::vector<size_t>& order) {
         constexpr size_t most = 64;
         Arena l2(room_.l2);
@@ -234,7 +234,6 @@ class Placer {
     }
 
     /// Places the part of a constant for which there is room, if the whole finds none. Operations keep inputs
-    /// in a gap too: the more often the constant is read, the more of it is its own. Operations keep inputs
     /// in a gap too: the more often the constant is read, the more of it is its own.
     static void place_part(Arena& l2, Storage& storage) {
         constexpr uint64_t least = 64 << 10;  // a few blocks

@@ -38,7 +38,7 @@ std::optional<Dims> reshaped(const Dims& from, const Dims& strides, const Dims& 
 
 namespace {
 
-/// Whether a reshape only cuts dimensions: any window shows its elements so.
+/// True if a reshape only cuts dimensions: any window shows its elements so.
 bool cuts_dimensions(const Dims& from, const Dims& to) {
     size_t d = 0;
     for (const int64_t size : from) {

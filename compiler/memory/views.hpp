@@ -17,7 +17,7 @@ class Views {
   public:
     explicit Views(const graph::Graph& graph, const Room& room = {});
 
-    /// Whether a concatenation's input stands where the concatenation has it, or can be written there.
+    /// True if a concatenation's input stands where the concatenation has it, or can be written there.
     bool sunk(const graph::Node& concat, size_t input);
 
     const View& view(graph::ValueId value);
@@ -45,7 +45,8 @@ class Views {
     /// The value that a slice shows a part of.
     std::optional<graph::ValueId> slice_of(graph::ValueId value) const;
 
-    /// An input that becomes the result when something is written into it: everybody reads what stays, at its place.
+    /// Returns an input that becomes the result when something is written into it: everybody reads what
+    /// stays, at its place.
     std::optional<graph::ValueId> updated_by(const graph::Node& concat, size_t axis) const;
 
     void find_sinks(const graph::Node& concat);
@@ -73,7 +74,7 @@ class Views {
         return renamed(node, value, view(node.inputs[0]));
     }
 
-    /// A value as a node that renames bytes shows it of its operand.
+    /// Returns a value as a node that renames bytes shows it of its operand.
     View renamed(const graph::Node& node, graph::ValueId value, const View& from) const;
 
     const graph::Graph& graph_;

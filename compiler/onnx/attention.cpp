@@ -46,7 +46,7 @@ struct Mask {
     bool may_hide_rows = false;  ///< a query may have no key at all
 };
 
-/// The sum of two constants, broadcast.
+/// Returns the sum of two constants, broadcast.
 Known sum_of(const Known& a, const Known& b) {
     Known sum{Type::f64, broadcast_of(a.shape, b.shape), {}, {}};
     Call::check_made(sum.shape);
@@ -232,7 +232,7 @@ ValueId attended(Call& call, Heads of) {
     return matmul(call, weights, shared_heads(call, of.v, of.heads));
 }
 
-/// A cache for many positions, whose valid rows are computed.
+/// True for a cache for many positions, whose valid rows are computed.
 bool is_for_positions(Call& call) {
     return call.graph.positions.any() && call.has(6) && !call.in(6).constant() && !call.wants(3);
 }

@@ -28,7 +28,7 @@ std::string cost_of(const graph::Graph& graph, size_t first, size_t end) {
                        macs);
 }
 
-/// Whether two constants are the same; large ones are not looked at.
+/// True if two constants are the same; large ones are not looked at.
 bool same_constant(const Operand& a, const Operand& b) {
     constexpr int64_t most = 4096;
     if (!a.constant() || !b.constant()) return false;

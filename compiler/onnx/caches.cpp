@@ -50,14 +50,14 @@ Starts starts_of(Call& call, size_t operand, int64_t batch, int64_t plus) {
 
 namespace {
 
-/// Rows [from, to) of x along the axis, if there are any.
+/// Adds rows [from, to) of x along the axis, if there are any.
 void add_rows(Call& call, std::vector<ValueId>& parts, ValueId x, size_t axis, int64_t from, int64_t to) {
     if (from >= to) return;
     const bool all = from == 0 && to == call.sizes(x)[axis];
     parts.push_back(all ? x : call.slice(x, static_cast<int64_t>(axis), from, to));
 }
 
-/// Whether a value depends on inputs that follow from the position, and on nothing else.
+/// True if a value depends on inputs that follow from the position, and on nothing else.
 bool follows_position(const graph::Graph& graph, ValueId value) {
     std::map<ValueId, bool> inputs;
     for (const graph::Port& port : graph.inputs) inputs[port.value] = port.follows != graph::Follows::none;
@@ -92,7 +92,7 @@ graph::Data input_at(const graph::Graph& graph, const graph::Port& port, int64_t
     return graph::make_numbers(value.elem, numbers);
 }
 
-/// The graph of this value alone.
+/// Returns the graph of this value alone.
 graph::Graph graph_of(const graph::Graph& graph, ValueId value) {
     graph::Graph part = graph;
     part.outputs = {{"value", value, part.value(value).elem, graph::HostType::same, {}}};

@@ -8,7 +8,7 @@ namespace kpu::onnx {
 struct Starts {
     Sizes known;                      ///< starts of each batch, when they are constants
     std::optional<ValueId> computed;  ///< i32 [B]
-    /// The one that all batches have.
+    /// Returns the one that all batches have.
     std::optional<int64_t> same() const;
     /// Returns a text for Call::once: others of this text are the same.
     std::string text() const;
@@ -41,9 +41,9 @@ struct CacheSteps {
 /// Returns what the attribute (NONE, PER_TENSOR, PER_CHANNEL), kv_cache_bit_width and the operand `scale`
 /// say.
 CacheSteps cache_steps_of(Call& call, std::string_view attribute, size_t scale, int64_t groups, int64_t size);
-/// The nearest steps of x, saturating; x itself if the cache has no steps.
+/// Returns the nearest steps of x, saturating; x itself if the cache has no steps.
 ValueId steps_of(Call& call, const CacheSteps& steps, ValueId x);
-/// The numbers that steps stand for.
+/// Returns the numbers that steps stand for.
 ValueId numbers_of(Call& call, const CacheSteps& steps, ValueId x, ElemType elem);
 
 }  // namespace kpu::onnx

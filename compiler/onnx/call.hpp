@@ -40,11 +40,11 @@ class Call {
 
     size_t inputs() const { return operands_.size(); }
     bool has(size_t i) const { return i < operands_.size() && operands_[i].type != Type::undefined; }
-    /// A tensor. Throws Unsupported when it is absent, or a sequence.
+    /// Returns a tensor. Throws Unsupported when it is absent, or a sequence.
     const Operand& in(size_t i) const;
     /// Whatever it is. Throws Unsupported when it is absent.
     const Operand& given(size_t i) const;
-    /// The tensors of a sequence. Throws Unsupported when it is none.
+    /// Returns the tensors of a sequence. Throws Unsupported when it is none.
     const std::vector<Operand>& sequence(size_t i) const;
     Type type(size_t i) const { return in(i).type; }
     const Sizes& shape(size_t i) const { return in(i).shape; }
@@ -55,7 +55,7 @@ class Call {
     bool all_constant() const;
     /// Some operand's bytes are not in the file, and it is no integer of shapes and indices.
     bool any_stand_in() const;
-    /// A constant; throws Unsupported "its ROLE is not constant".
+    /// Returns a constant; throws Unsupported "its ROLE is not constant".
     const Known& known(size_t i, std::string_view role);
     const Sizes& ints_of(size_t i, std::string_view role);
     double number_of(size_t i, std::string_view role);  ///< one element
@@ -68,9 +68,9 @@ class Call {
     double real(std::string_view name, double fallback) const;
     std::string text(std::string_view name, std::string_view fallback) const;
     Sizes ints(std::string_view name, const Sizes& fallback = {}) const;
-    /// The attribute until opset `since`, then the constant operand; `fallback` when there is none.
+    /// Returns the attribute until opset `since`, then the constant operand; `fallback` when there is none.
     Sizes ints(std::string_view name, size_t operand, int64_t since, const Sizes& fallback = {});
-    /// A dimension, from the front. Throws Unsupported when there is none such.
+    /// Returns a dimension, from the front. Throws Unsupported when there is none such.
     size_t axis(int64_t value, int64_t rank) const;
     size_t axis(std::string_view name, int64_t fallback, int64_t rank) const {
         return axis(integer(name, fallback), rank);
@@ -81,7 +81,7 @@ class Call {
     size_t outputs() const { return node.outputs.size(); }
     bool wants(size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
     void result(size_t output, ValueId value, Type type);
-    /// A value of the graph, as what a name stands for.
+    /// Returns a value of the graph, as what a name stands for.
     Operand operand(ValueId value, Type type) const;
     /// Gives a result the type of the first operand.
     void result(ValueId value) { result(0, value, type(0)); }
@@ -90,10 +90,10 @@ class Call {
     /// The result has so many elements along its length, the rest of it is -1.
     void counted(size_t output, ValueId count) { results_.at(output).count = count; }
     const std::vector<Operand>& results() const { return results_; }
-    /// Bytes of constants that it made.
+    /// Returns the bytes of constants that it made.
     size_t made() const { return made_; }
     void add_made(size_t bytes) { made_ += bytes; }
-    /// The value that `make` gives; the one from before where the key was there.
+    /// Returns the value that `make` gives; the one from before where the key was there.
     template <class Make>
     ValueId once(const std::string& key, const Make& make) {
         if (made_once == nullptr) return make();
@@ -126,12 +126,12 @@ class Call {
     ValueId expand(ValueId x, const Sizes& shape);
     ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step = 1);
     ValueId concat(const std::vector<ValueId>& parts, int64_t axis);
-    /// Operands along an axis, which may be a new one; constants get a name.
+    /// Returns the operands along an axis, which may be a new one; constants get a name.
     ValueId join(std::vector<Operand>& parts, const std::string& name, size_t axis, bool is_new);
     ValueId pad(ValueId x, const Sizes& pads, double value);
     /// reduce_NAME; a result without dimensions has none.
     ValueId reduce(std::string_view opcode, ValueId x, const Sizes& axes, bool keep);
-    /// The same number of dimensions, 1 in front.
+    /// Returns the same number of dimensions, 1 in front.
     ValueId unsqueezed(ValueId x, size_t rank);
 
     /// Refuses constants that are too large to be made.
@@ -148,7 +148,7 @@ class Call {
     std::vector<Operand> results_;
 };
 
-/// Elements in the order of transposed dimensions.
+/// Returns the elements in the order of transposed dimensions.
 graph::Data transposed(const graph::Data& data, uint64_t bytes_each, const Dims& shape, const Sizes& perm);
 Sizes sizes_of(const Dims& shape);
 /// NumPy's broadcast. Throws Unsupported when the shapes do not fit.

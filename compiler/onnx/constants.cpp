@@ -49,7 +49,7 @@ void constant(Call& call) {
     Call::refuse("its value is no dense tensor of numbers");
 }
 
-/// Bytes of the element, again and again.
+/// Returns the bytes of the element, again and again.
 graph::Data repeated(const graph::Data& element, size_t count) {
     std::vector<uint8_t> bytes(count * element.size);
     for (size_t have = 0; have < bytes.size();) {

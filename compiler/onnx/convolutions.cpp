@@ -21,7 +21,8 @@ ValueId weights(Call& call, ValueId w) {
     return call.transpose(w, perm);
 }
 
-/// A row as an image of one line: the accumulators of integers have an opcode along two dimensions only.
+/// Returns a row as an image of one line: the accumulators of integers have an opcode along two dimensions
+/// only.
 ValueId row_convolution(Call& call, ValueId x, ValueId w, const Window& window, int64_t groups) {
     const auto with_line = [&](ValueId id) {
         Sizes shape = call.sizes(id);
@@ -38,8 +39,8 @@ ValueId row_convolution(Call& call, ValueId x, ValueId w, const Window& window, 
     return call.reshape(y, {shape[0], shape[1], shape[3]});
 }
 
-/// A volume as images, those of all depths side by side in the batch: a sum over the depths of the window. Images that
-/// lie outside of the volume add nothing.
+/// Returns a volume as images, those of all depths side by side in the batch: a sum over the depths of the
+/// window. Images that lie outside of the volume add nothing.
 ValueId volume_convolution(Call& call, ValueId x, ValueId w, const Window& window, int64_t groups) {
     const Sizes of_x = call.sizes(x), of_w = call.sizes(w);
     const auto behind_first = [](const Sizes& all) { return Sizes(all.begin() + 1, all.end()); };
@@ -95,7 +96,7 @@ bool reads_nothing(const Window& window, const Sizes& spatial) {
     return nothing;
 }
 
-/// The bias alone, or zeros.
+/// Returns the bias alone, or zeros.
 ValueId of_padding(Call& call, const Sizes& of_x, int64_t channels, std::optional<ValueId> bias,
                    const Window& window, ElemType to) {
     Sizes shape{of_x[0], channels}, places(of_x.size(), 1);

@@ -16,7 +16,7 @@ bool differs(const ValueInfo& info, const Sizes& shape) {
     return result;
 }
 
-/// "[N,3,?]"
+/// Returns "[N,3,?]"
 std::string shape_text(const ValueInfo& info) {
     std::vector<std::string> sizes;
     for (const Dimension& d : info.shape)
@@ -24,7 +24,7 @@ std::string shape_text(const ValueInfo& info) {
     return fmt::format("[{}]", fmt::join(sizes, ","));
 }
 
-/// The first few of a list, and how many more there are.
+/// Returns the first few of a list, and how many more there are.
 std::string some_of(const std::vector<std::string>& list) {
     constexpr size_t most = 8;
     const auto end = list.begin() + static_cast<std::ptrdiff_t>(std::min(most, list.size()));

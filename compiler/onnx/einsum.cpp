@@ -81,7 +81,7 @@ Named multiplied(Call& call, const Named& a, const Named& b, const std::string& 
     return {call.reshape(product, shape), letters};
 }
 
-/// The terms of the equation, and that of the result: what is told, or all that occur once, in order.
+/// Returns the terms of the equation, and that of the result: what is told, or all that occur once, in order.
 std::vector<std::string> terms_of(const Call& call) {
     std::string equation = call.text("equation", "");
     equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
@@ -157,7 +157,7 @@ std::string united(const std::string& a, const std::string& b) {
     return result;
 }
 
-/// The result, and all operands but these.
+/// Returns the result, and all operands but these.
 std::string needed_beside(const std::vector<Named>& operands, size_t a, size_t b, const std::string& result) {
     std::string needed = result;
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -166,8 +166,9 @@ std::string needed_beside(const std::vector<Named>& operands, size_t a, size_t b
     return needed;
 }
 
-/// The two operands whose product costs least, those before others whose product has dimensions that can be. Of many
-/// operands only the first are compared: the time would grow with the third power of their number.
+/// Returns the two operands whose product costs least, those before others whose product has dimensions that
+/// can be. Of many operands only the first are compared: the time would grow with the third power of their
+/// number.
 std::pair<size_t, size_t> cheapest(const std::vector<Named>& operands, const std::string& result,
                                    const SizeOf& sizes) {
     constexpr size_t most_compared = 32;

@@ -141,7 +141,7 @@ void power(Call& call) {
 /// run time.
 bool is_wide(Type type) { return type == Type::i64 || type == Type::u64; }
 
-/// An operand of bits, in the graph.
+/// Returns an operand of bits, in the graph.
 ValueId bits_of(Call& call, size_t i) {
     if (is_real(call.type(i))) Call::refuse("its operands are no integers");
     return call.value(i);
@@ -248,7 +248,7 @@ void shrink(Call& call) {
     call.result(choose(beyond("less", -threshold), call.binary("add", x, bias), above));
 }
 
-/// The low bits of x, one element in a byte.
+/// Returns the low bits of x, one element in a byte.
 ValueId low_bits(Call& call, ValueId x, Type to) {
     const double sign = std::exp2(packed_bits(to) - 1);
     x = call.binary("bit_and", call.cast(x, ElemType::i32), 2 * sign - 1);

@@ -154,7 +154,7 @@ void route(Call& call, const Experts& of, std::optional<ValueId> router_weights)
     call.result(call.reshape(y, shape));
 }
 
-/// Weights [experts, out, in].
+/// Returns the weights [experts, out, in].
 Layer layer_of(Call& call, size_t weights, size_t bias) {
     if (call.rank(weights) != 3) Call::refuse("its weights have not three dimensions");
     Layer layer{call.transpose(call.value(weights), {0, 2, 1}), {}};
@@ -197,7 +197,7 @@ StepScales scales_of_steps(Call& call, size_t weights, std::string_view bits_of)
     return of;
 }
 
-/// The zero point of each scale; of blocks they are packed along those, else along the columns.
+/// Returns the zero point of each scale; of blocks they are packed along those, else along the columns.
 std::vector<double> zeros_of_steps(Call& call, const StepScales& of, size_t operand) {
     const auto count = static_cast<size_t>(of.experts * of.out * of.blocks);
     std::vector<double> zeros(count, static_cast<double>(int64_t{1} << (of.bits - 1)));
@@ -213,7 +213,7 @@ std::vector<double> zeros_of_steps(Call& call, const StepScales& of, size_t oper
     return zeros;
 }
 
-/// Weights [experts, out, in * bits / 8] as floats [experts, in, out].
+/// Returns the weights [experts, out, in * bits / 8] as floats [experts, in, out].
 Layer quantised_layer(Call& call, size_t weights, size_t zero_points, std::string_view bits_of) {
     const StepScales of = scales_of_steps(call, weights, bits_of);
     const Known& scales = call.known(weights + 1, "scales");

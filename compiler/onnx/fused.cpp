@@ -122,7 +122,7 @@ void quick_gelu(Call& call) {
     call.result(call.binary("mul", x, call.unary("sigmoid", call.binary("mul", x, alpha))));
 }
 
-/// Rows of the last dimension.
+/// Normalises rows of the last dimension.
 ValueId normalised(Call& call, std::string_view opcode, ValueId x, size_t scale, size_t shift,
                    double epsilon) {
     const Sizes shape = call.sizes(x);
@@ -158,7 +158,7 @@ void simplified_norm(Call& call) {
     call.result(normalised(call, "rmsnorm", call.value(0), 1, 0, call.real("epsilon", 1e-5F)));
 }
 
-/// Rows of a table by their numbers.
+/// Returns the rows of a table by their numbers.
 ValueId looked_up(Call& call, size_t table, ValueId rows) {
     return call.emit("gather", {call.value(table), rows}, {integer("axis", 0)});
 }

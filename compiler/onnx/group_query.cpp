@@ -182,7 +182,7 @@ ValueId present(Call& call, const Cache& cache, size_t past, ValueId update) {
     return written(call, before, update, 2, cache.starts);
 }
 
-/// The position of each row, [batch or 1, rows], i32.
+/// Returns the position of each row, [batch or 1, rows], i32.
 ValueId positions_of(Call& call, const Rows& r, const Starts& starts) {
     const Sizes along = identity_perm(static_cast<size_t>(r.rows));
     if (const auto start = starts.same()) {
@@ -230,7 +230,7 @@ struct Sight {
     }
 };
 
-/// The newest key that a row sees, from the start on.
+/// Returns the newest key that a row sees, from the start on.
 int64_t newest(const Rows& r, const Sight& sight, int64_t row) { return sight.causal ? row : r.rows - 1; }
 
 ValueId computed_bias(Call& call, const Rows& r, ValueId starts, int64_t keys, const Sight& sight,
@@ -277,7 +277,7 @@ std::optional<ValueId> bias_of_positions(Call& call, const Rows& r, const Starts
     return call.once(key, [&] { return call.constant(bias, elem); });
 }
 
-/// The operand attention_bias [.., rows, total], which may be shorter or longer than the keys.
+/// Returns the operand attention_bias [.., rows, total], which may be shorter or longer than the keys.
 ValueId fitted_bias(Call& call, int64_t keys) {
     const ValueId given = call.value(attention_bias);
     const Sizes s = call.sizes(given);

@@ -130,7 +130,8 @@ namespace {
 /// Returns what --dim calls a dimension whether it has a name or not.
 std::string place_of(const ValueInfo& info, size_t axis) { return fmt::format("{}.{}", info.name, axis); }
 
-/// The name of a dynamic dimension, unless it has none or shares it with another one of this input: then its place.
+/// Returns the name of a dynamic dimension, unless it has none or shares it with another one of this input:
+/// then its place.
 std::string dim_name(const ValueInfo& info, size_t axis) {
     const std::string& name = info.shape[axis].name;
     const auto same = [&](const Dimension& other) { return other.size < 0 && other.name == name; };
@@ -195,7 +196,7 @@ std::optional<int64_t> Importer::told_size(const ValueInfo& info, size_t axis) {
     return by_name->second;
 }
 
-/// The size of a dimension, if that is fixed or --dim says it.
+/// Returns the size of a dimension, if that is fixed or --dim says it.
 std::optional<int64_t> Importer::known_size(const ValueInfo& info, size_t axis) {
     const int64_t fixed = info.shape[axis].size;
     const std::optional<int64_t> told = told_size(info, axis);
@@ -209,7 +210,7 @@ std::optional<int64_t> Importer::known_size(const ValueInfo& info, size_t axis) 
     return fixed;
 }
 
-/// The size of a dimension, dynamic ones as the options say.
+/// Returns the size of a dimension, dynamic ones as the options say.
 int64_t Importer::size_of(const ValueInfo& info, size_t axis) {
     if (const std::optional<int64_t> known = known_size(info, axis)) return *known;
     const std::string name = dim_name(info, axis);
@@ -220,7 +221,7 @@ int64_t Importer::size_of(const ValueInfo& info, size_t axis) {
     return 1;
 }
 
-/// A constant in the place of an input.
+/// Puts a constant in the place of an input.
 void Importer::bind_input(Scope& scope, const ValueInfo& info, const std::string& value) {
     std::optional<Sizes> shape;
     if (info.shaped) {
@@ -237,7 +238,7 @@ void Importer::bind_input(Scope& scope, const ValueInfo& info, const std::string
     }
 }
 
-/// "`x` float32 [1,?], `sr` int64 []"
+/// Returns "`x` float32 [1,?], `sr` int64 []"
 std::string Importer::list_of_inputs() const {
     std::string text;
     for (const ValueInfo* info : inputs()) {

@@ -42,8 +42,7 @@ graph::Graph import_bytes(std::string_view bytes, const std::string& origin, con
                           std::vector<NodeSupport>* nodes = nullptr);
 
 /// Lists every node, those of functions instead of their calls. A node after an unsupported one is looked at
-/// as far as the file tells the shapes between them. A node behind an unsupported one is looked at as far as
-/// the file tells the shapes between them. Throws UserError on files that are no model.
+/// as far as the file tells the shapes between them. Throws UserError on files that are no model.
 std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes);
 
 /// Operators of the default domain that can be imported, by name.

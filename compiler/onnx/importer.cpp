@@ -48,7 +48,7 @@ std::unordered_set<std::string> names_of(const GraphModel& graph) {
     return result;
 }
 
-/// "a, b and c", of as many as fit a line.
+/// Returns "a, b and c", of as many as fit a line.
 template <class Form>
 std::string listed(const std::vector<std::string>& names, Form form) {
     constexpr size_t most = 5;
@@ -377,7 +377,7 @@ void Importer::give_results(const Call& call, Scope& scope, size_t first) {
     }
 }
 
-/// Values that this node made are called as the model calls them.
+/// Names values that this node made as the model calls them.
 void Importer::name_results(const NodeModel& node, const Scope& scope, const std::vector<Operand>& results,
                             size_t first) {
     for (size_t i = 0; i < results.size(); ++i) {

@@ -30,11 +30,12 @@ struct Scope {
     void update(const std::string& name, const Operand& operand);
 };
 
-/// "`a`, `b` and `c`", of as many as fit a line; and how their values are given: "--bind a=VALUE and --bind b=VALUE".
+/// Returns "`a`, `b` and `c`", of as many as fit a line; and how their values are given: "--bind a=VALUE and
+/// --bind b=VALUE".
 std::string quoted_list(const std::vector<std::string>& names);
 std::string bind_options(const std::vector<std::string>& names);
 
-/// Names that a node reads, those that its branches and bodies take from around them included.
+/// Adds the names that a node reads, those that its branches and bodies take from around them included.
 void add_reads(const NodeModel& node, std::vector<std::string>& names);
 
 class Importer {

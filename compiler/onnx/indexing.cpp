@@ -10,7 +10,8 @@
 
 namespace kpu::onnx {
 
-/// Rows of x [rows, ...] by indices of any rank; gather of the opcode needs at least one dimension of them.
+/// Returns the rows of x [rows, ...] by indices of any rank; gather of the opcode needs at least one
+/// dimension of them.
 ValueId gathered(Call& call, ValueId x, ValueId indices, int64_t axis) {
     const Sizes of_x = call.sizes(x), of_indices = call.sizes(indices);
     if (of_indices.empty()) indices = call.reshape(indices, {1});

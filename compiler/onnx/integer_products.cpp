@@ -89,7 +89,7 @@ ValueId ones(Call& call, const Sizes& shape) {
                                    graph::make_numbers(ElemType::i8, all), whole_numbers({0}));
 }
 
-/// Products with (x - zero), of products with x and with 1.
+/// Returns the products with (x - zero), of products with x and with 1.
 ValueId less_zero(Call& call, ValueId product, ValueId zero, ValueId of_ones) {
     if (elements_of(call.sizes(zero)) != 1) Call::refuse("its first operand has a zero point for each row");
     zero = call.cast(call.reshape(zero, {}), ElemType::i32);

@@ -12,7 +12,7 @@ constexpr int64_t most_iterations = 4096;
 
 Operand absent_or(const Call& call, size_t i) { return call.has(i) ? call.given(i) : Operand(); }
 
-/// Part `number` along an axis, without that axis.
+/// Returns the part `number` along an axis, without that axis.
 Operand part_of(Call& call, size_t input, size_t axis, int64_t number) {
     Sizes shape = call.shape(input);
     const Type type = call.type(input);
@@ -22,7 +22,7 @@ Operand part_of(Call& call, size_t input, size_t axis, int64_t number) {
     return call.operand(call.reshape(part, shape), type);
 }
 
-/// The same of integers that are known: what the body computes of them is known too.
+/// Returns the same of integers that are known: what the body computes of them is known too.
 Operand known_part_of(Call& call, size_t input, size_t axis, int64_t number) {
     const Known& whole = call.known(input, "operand");
     Known part{whole.type, whole.shape, {}, {}};

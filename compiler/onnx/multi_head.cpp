@@ -103,7 +103,7 @@ void attend(Call& call, const Attention& of) {
     call.result(join_heads(call, matmul(call, call.emit("softmax", {scores}, {integer("axis", 3)}), of.v)));
 }
 
-/// The parts of a vector, or of a matrix's last dimension, of these sizes.
+/// Returns the parts of a vector, or of a matrix's last dimension, of these sizes.
 std::vector<ValueId> parts_of(Call& call, ValueId x, const Sizes& sizes) {
     const auto axis = static_cast<int64_t>(call.sizes(x).size()) - 1;
     int64_t all = 0;

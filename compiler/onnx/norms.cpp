@@ -58,7 +58,7 @@ void batch_norm(Call& call) {
         call.binary("add", call.binary("mul", call.binary("div", centred, deviation), vector(1)), vector(2)));
 }
 
-/// Rows of x [rows, size], without scale.
+/// Returns the rows of x [rows, size], without scale.
 ValueId normalised_rows(Call& call, std::string_view opcode, ValueId x, double epsilon) {
     return call.emit(opcode, {x}, {integer("axis", 1), real("epsilon", epsilon)});
 }

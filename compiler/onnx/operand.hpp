@@ -46,7 +46,8 @@ Operand operand_of(Known known);
 Known ints_known(Sizes values);  ///< int64, one dimension
 Known scalar_known(Type type, double value);
 
-/// The bytes of the constant as an element type of the graph. Throws Unsupported when what has 64 bits does not fit.
+/// Returns the bytes of the constant as an element type of the graph. Throws Unsupported when what has 64
+/// bits does not fit.
 graph::Data data_of(const Known& known, ElemType elem);
 /// `value` in the range and precision of the type: floats round, integers wrap.
 double rounded(Type type, double value);

@@ -41,7 +41,7 @@ const std::vector<Form>& forms() {
     return table;
 }
 
-/// The dimension of the output channels: of weights, whose scales may be one for each.
+/// Returns the dimension of the output channels: of weights, whose scales may be one for each.
 int64_t channels_axis(const Call& call, const Form& form, size_t operand) {
     if (form.plain == "Conv" || (form.plain == "Gemm" && call.integer("transB", 0) != 0)) return 0;
     return call.rank(operand) - 1;

@@ -126,7 +126,7 @@ ValueId dequantised(Call& call, size_t x, int64_t axis, int64_t block, ElemType 
 
 namespace {
 
-/// The type of the zero point, of output_dtype, or uint8.
+/// Returns the type of the zero point, of output_dtype, or uint8.
 Type quantized_type(Call& call) {
     if (call.has(2) && call.in(2).tensor && call.in(2).tensor->nibbles) return Type::u4;
     if (call.has(2)) return call.type(2);
@@ -208,7 +208,7 @@ namespace {
 /// Returns what u4 has above i4.
 double above_i4(Type type) { return type == Type::u4 ? 8 : 0; }
 
-/// Numbers of 4 bits as i4.
+/// Returns the numbers of 4 bits as i4.
 template <class Number>
 graph::Data nibbles_of(Type type, size_t count, const Number& number) {
     const graph::NewData steps = graph::new_data(graph::data_bytes(ElemType::i4, count));
@@ -225,8 +225,8 @@ std::vector<double> points_of(Type type, const Known& scales, const Known* zeros
     return points;
 }
 
-/// A constant with scales of its own for each block along an axis, and for whatever lies beside it. It becomes floats
-/// here, as (x - zero) * scale in f32; of 4 bits it keeps its blocks too.
+/// Returns a constant with scales of its own for each block along an axis, and for whatever lies beside it.
+/// It becomes floats here, as (x - zero) * scale in f32; of 4 bits it keeps its blocks too.
 std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t block, ElemType elem) {
     if (block < 1 || !call.in(0).constant() || !constant_scales(call, 1)) return std::nullopt;
     const bool nibbles = call.in(0).tensor && call.in(0).tensor->nibbles;

@@ -9,8 +9,8 @@ namespace kpu::onnx {
 /// Scale and zero point in operands `scale` and `scale` + 1, which may be per channel or per block of `shape`.
 BoundQuant quant_of(Call& call, size_t scale, const Sizes& shape, int64_t given_axis, int64_t block);
 
-/// The same integers as quantised numbers, if they stand for nothing else. An input that nobody else reads simply
-/// has the quantisation.
+/// Returns the same integers as quantised numbers, if they stand for nothing else. An input that nobody else
+/// reads simply has the quantisation.
 std::optional<ValueId> renamed(Call& call, size_t operand, const BoundQuant& quant);
 
 /// Returns operand `x`, with scale and zero point in the two after it, as numbers of `elem`. `axis`: that of

@@ -114,7 +114,7 @@ Resize resize_of(Call& call) {
     return r;
 }
 
-/// The position in the input of element i of the output.
+/// Returns the position in the input of element i of the output.
 template <class Real>
 Real place(const Resize& r, size_t d, int64_t size, int64_t i) {
     const Real scale = static_cast<Real>(r.scales[d]), at = static_cast<Real>(i),
@@ -144,7 +144,7 @@ double position(const Resize& r, size_t d, int64_t size, int64_t i) {
     return static_cast<double>(place<Real>(r, d, size, i));
 }
 
-/// The weight of an element at a distance.
+/// Returns the weight of an element at a distance.
 double kernel(const Resize& r, double x) {
     const double a = r.cubic, t = std::fabs(x);
     if (r.mode == "linear") return std::max(0.0, 1 - t);
@@ -207,7 +207,7 @@ Known weights(const Resize& r, size_t d, int64_t size) {
     return matrix;
 }
 
-/// A product along one dimension.
+/// Returns a product along one dimension.
 ValueId along(Call& call, ValueId x, size_t d, const Known& matrix) {
     const Sizes perm = swapped_perm(call.sizes(x).size(), d, call.sizes(x).size() - 1);
     x = call.transpose(x, perm);

@@ -75,7 +75,7 @@ void roi_align(Call& call) {
     call.result(call.cast(call.reshape(y, {rois[0], x[1], rows, columns}), call.elem(call.value(0))));
 }
 
-/// Places along a side of a picture, -1 to 1.
+/// Returns the places along a side of a picture, -1 to 1.
 std::vector<double> places_along(int64_t size, bool corners) {
     std::vector<double> result;
     const auto count = static_cast<double>(size);

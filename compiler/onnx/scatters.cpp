@@ -23,8 +23,7 @@ std::string_view reduction_of(const Call& call) {
 }
 
 /// Replaces rows of `data` [rows, width] at `targets` by those of `updates` [count, width]: a gather from
-/// both, joined. With an opcode updates are combined with the rows, one update of a row after the other. With
-/// an opcode updates are combined with the rows, one update of a row behind the other.
+/// both, joined. With an opcode updates are combined with the rows, one update of a row after the other.
 ValueId scattered(Call& call, ValueId data, ValueId updates, const std::vector<int64_t>& targets,
                   std::string_view opcode) {
     const int64_t rows = call.sizes(data)[0];
@@ -127,7 +126,8 @@ std::vector<int64_t> element_targets(const Known& indices, const Sizes& shape, c
     return targets;
 }
 
-/// The part of the operand that the indices reach beside the axis is scattered to, the rest put back around it.
+/// Returns the part of the operand that the indices reach beside the axis is scattered to, the rest put back
+/// around it.
 ValueId scatter_box(Call& call, ValueId data, const Sizes& of_indices, size_t axis, std::string_view opcode) {
     const Sizes shape = call.sizes(data);
     for (size_t d = 0; d < shape.size(); ++d) {

@@ -64,7 +64,7 @@ void concat(Call& call) {
     call.result(call.concat(parts, static_cast<int64_t>(call.axis("axis", 1, call.rank(0)))));
 }
 
-/// The first operand without elements along one dimension: only a concat takes it.
+/// Returns the first operand without elements along one dimension: only a concat takes it.
 Known nothing(const Call& call, size_t axis) {
     Known empty{call.type(0), call.shape(0), {}, {}};
     empty.shape[axis] = 0;

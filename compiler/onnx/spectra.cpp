@@ -23,7 +23,7 @@ struct Transform {
     bool inverse = false;
 };
 
-/// The real part of a real spectrum's inverse: the other half of the spectrum mirrors this one.
+/// Returns the real part of a real spectrum's inverse: the other half of the spectrum mirrors this one.
 double mirrored(const Transform& t, int64_t k) { return k == 0 || 2 * k == t.length ? 1 : 2; }
 
 /// Returns what part p of element n adds to part q of result k.

@@ -36,7 +36,7 @@ int64_t count_elements(const Parsed& parsed, const TensorProto& proto) {
     return elements;
 }
 
-/// Bytes of the elements as files have them.
+/// Returns the bytes of the elements as files have them.
 uint64_t stored_bytes(Type type, uint64_t elements) {
     const auto bits = static_cast<uint64_t>(packed_bits(type));
     return bits > 0 ? (elements * bits + 7) / 8 : elements * element_bytes(type);
@@ -54,7 +54,7 @@ std::vector<uint8_t> converted(const Field& field) {
     return bytes;
 }
 
-/// The typed field that a type uses, as the bytes that raw_data would have.
+/// Returns the typed field that a type uses, as the bytes that raw_data would have.
 std::vector<uint8_t> field_bytes(const TensorProto& proto, Type type) {
     switch (type) {
         case Type::f32:
@@ -113,7 +113,7 @@ Place place_of(const Parsed& parsed, const TensorProto& proto) {
     return place;
 }
 
-/// The file, which lies below the folder of the model: neither its name nor a link leads out.
+/// Returns the file, which lies below the folder of the model: neither its name nor a link leads out.
 fs::path inner_path(const Parsed& parsed, const TensorProto& proto, const std::string& location) {
     const fs::path relative(location);
     bool inside = relative.is_relative() && !relative.empty() && !parsed.folder.empty();

@@ -25,7 +25,7 @@ std::optional<double> value_of_nothing(std::string_view opcode, ElemType elem) {
 
 }  // namespace
 
-/// Values of nodes that read or make tensors without elements: nothing is left to compute.
+/// Returns the values of nodes that read or make tensors without elements: nothing is left to compute.
 ValueId Call::without_elements(std::string_view opcode, const std::vector<Dims>& shapes, ElemType to,
                                const BoundAttrs& attrs) {
     std::optional<ValueId> first;

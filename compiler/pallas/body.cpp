@@ -73,7 +73,7 @@ const Spelling* spelling_of(std::string_view op) {
     return index.find(op);
 }
 
-/// A list as its length and its members.
+/// Returns a list as its length and its members.
 std::string counted(const Shape& list) {
     return list.empty() ? "0" : fmt::format("{}, {}", list.size(), join(list));
 }

@@ -38,7 +38,7 @@ bool Body::control(const Equation& e) {
     return true;
 }
 
-/// A variable that gets its value later; making it costs nothing but the statement.
+/// Returns a variable that gets its value later; making it costs nothing but the statement.
 std::string Body::declared(const VariableType& type) {
     const std::string zero = literal(type.type, 0);
     return out_.let(type.shape.empty() ? zero

@@ -27,7 +27,7 @@ class KernelWriter {
         append_format(body_, text, std::forward<Parts>(parts)...);
         body_ += '\n';
     }
-    /// endif, else: and the like, which are no statements.
+    /// Writes endif, else: and the like, which are no statements.
     void close(std::string_view word) { body_.append("    ").append(word).append("\n"); }
     /// Sets where the statements from here on come from, in Python; returns what it was.
     std::string_view set_source(std::string_view source) { return std::exchange(source_, source); }
@@ -35,11 +35,11 @@ class KernelWriter {
     /// `let` of a new variable; its name.
     std::string let(std::string_view value);
     std::string fresh(const std::string& name);
-    /// The same for a variable of the export.
+    /// Returns the same for a variable of the export.
     std::string variable(int number);
-    /// Memory for so many statements, in one piece.
+    /// Reserves memory for so many statements, in one piece.
     void reserve(size_t statements) { body_.reserve(statements * 64); }
-    /// The whole; nothing is written after it.
+    /// Returns the whole; nothing is written after it.
     std::string take_text(const std::string& kernel);
 
   private:
@@ -56,11 +56,11 @@ class KernelWriter {
 /// Returns what buffers hold of a type: a byte of bools, of floats of 8 bits, and of whole numbers of 4 and 2
 /// bits.
 Type stored(Type type);
-/// An expression of that type as one of `type`, and the other way round.
+/// Returns an expression of that type as one of `type`, and the other way round.
 std::string loaded(Type type, const std::string& value);
 std::string to_store(Type type, const std::string& value);
 
-/// A scalar of some type, in kernel text.
+/// Returns a scalar of some type, in kernel text.
 std::string literal(Type type, uint64_t bits);
 inline std::string index_text(int64_t value) { return literal(Type::i32, static_cast<uint32_t>(value)); }
 std::string join(const Shape& numbers);

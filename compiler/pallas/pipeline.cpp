@@ -135,7 +135,7 @@ class CallLowering {
         }
     }
 
-    /// Whether its array is that of an input too, which was copied there before the call.
+    /// True if its array is that of an input too, which was copied there before the call.
     bool is_aliased(const Operand& operand) const {
         return std::any_of(call_.aliases.begin(), call_.aliases.end(),
                            [&](const auto& pair) { return &call_.operands[pair.second] == &operand; });
@@ -162,7 +162,7 @@ class CallLowering {
         return steps;
     }
 
-    /// Prefetch operands, operands without blocks, and bounds: copied before the first step.
+    /// Reads prefetch operands, operands without blocks, and bounds: copied before the first step.
     void read_whole_operands() {
         std::vector<std::pair<const Operand*, std::string>> copied;
         for (const Operand& operand : call_.operands) {
@@ -224,7 +224,7 @@ class CallLowering {
         body_.set_grid(grid_, sizes_);
     }
 
-    /// The starts of a block at grid indices, as expressions.
+    /// Returns the starts of a block at grid indices, as expressions.
     std::vector<std::string> starts_at(const Window& window, const std::vector<std::string>& at) {
         const BlockSpec& block = *window.operand->block;
         if (block.map.inputs.size() != at.size())
@@ -248,7 +248,7 @@ class CallLowering {
         return starts;
     }
 
-    /// A slot, with the squeezed dimensions too.
+    /// Returns a slot, with the squeezed dimensions too.
     static std::string slot_window(const Window& window, const std::string& slot) {
         Shape slots{window.place.slots}, one{1};
         std::string zeros;
@@ -260,7 +260,7 @@ class CallLowering {
         return fmt::format("window{{{}, {}}}({}{})", join(slots), join(one), slot, zeros);
     }
 
-    /// A copy between the array and a slot.
+    /// Copies a block between the array and a slot.
     void copy_block(const Window& window, const std::vector<std::string>& starts, const std::string& slot,
                     bool out) {
         const Operand& operand = *window.operand;
@@ -394,7 +394,7 @@ class CallLowering {
         return next;
     }
 
-    /// A bool: there is a next step, and its block is another one. The starts become variables.
+    /// Returns a bool: there is a next step, and its block is another one. The starts become variables.
     std::string changed(const Window& window, std::vector<std::string>& next, const std::string& more) {
         std::string differs;
         for (size_t d = 0; d < next.size(); ++d) {

@@ -16,7 +16,7 @@ struct LoweredCall {
 /// Throws UserError with the line of what cannot be lowered.
 LoweredCall lower_call(const Export& program, const Call& call, const std::string& kernel_name);
 
-/// A move that no transfer can make: against the order of the elements, or of one to many.
+/// Returns a move that no transfer can make: against the order of the elements, or of one to many.
 LoweredCall move_kernel(const Export& program, const Move& move, const std::string& kernel_name);
 
 }  // namespace kpu::compiler::pallas

@@ -86,7 +86,7 @@ void Body::direct_store(const RefView& view, const std::string& value, const std
         out_.line("masked_store({}, {}, {}, {})", view.place->buffer, view.window(), mask, stored);
 }
 
-/// An operand as the mask of a window.
+/// Returns an operand as the mask of a window.
 std::string Body::mask(const Equation& e, size_t at, const RefView& view) {
     const Shape own = type_of(operand(e, at)).shape, whole = view.window_shape();
     const std::string value = in(e, at);
@@ -284,7 +284,7 @@ bool Body::access(const Equation& e) {
     return true;
 }
 
-/// The buffer of a semaphore, and its index there.
+/// Returns the buffer of a semaphore, and its index there.
 std::string Body::semaphore(const Equation& e, const Ref& ref, std::string& index) {
     const RefView at = view(e, ref);
     if (at.place->type != Type::none || at.applied != ref.at.size() || count_of(at.shape()) != 1)

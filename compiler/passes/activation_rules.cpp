@@ -51,7 +51,7 @@ Product product_of(const Rewriter& rewriter, ValueId value, NodeId reader) {
     return product;
 }
 
-/// The product that a node itself is.
+/// Returns the product that a node itself is.
 Product product_at(const Rewriter& rewriter, NodeId id) {
     const Node& node = rewriter.graph.nodes[id];
     Product product;
@@ -109,7 +109,7 @@ bool is_tanh_argument(const Rewriter& rewriter, const Node& tanh, ValueId x) {
     return is_cubic(rewriter, u.factors[0] == x ? u.factors[1] : u.factors[0], x, 2);
 }
 
-/// The opcode that x * w is, times a constant; "" none.
+/// Returns the opcode that x * w is, times a constant; "" none.
 std::string_view gelu_of(const Rewriter& rewriter, double constant, ValueId x, ValueId w) {
     const Node* f = beside_one(rewriter, w);
     if (f == nullptr || !near(rewriter.graph, x, constant, 0.5)) return "";

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A node of one result that is not quantised, nor its operands.
+/// True for a node of one result that is not quantised, nor its operands.
 bool is_plain(const Graph& graph, const Node& node) {
     for (const ValueId id : node.inputs) {
         if (has_quant(graph.value(id))) return false;
@@ -35,7 +35,7 @@ std::optional<WithNumber> with_number(const Graph& graph, const Node& node) {
     return {};
 }
 
-/// A constant like another one, of this number.
+/// Returns a constant like another one, of this number.
 ValueId number_like(Rewriter& rewriter, ValueId constant, double number) {
     const graph::Value c = rewriter.graph.value(constant);
     return rewriter.add_constant(c.name, c.elem, c.shape,
@@ -163,7 +163,7 @@ bool drop_double(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// The product with a number that a factor is, perhaps seen through views, if nobody else reads it.
+/// Returns the product with a number that a factor is, perhaps seen through views, if nobody else reads it.
 std::optional<NodeId> scaled_by_number(const Rewriter& rewriter, ValueId factor) {
     const Graph& graph = rewriter.graph;
     while (true) {

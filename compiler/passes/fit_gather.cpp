@@ -13,7 +13,7 @@ namespace {
 /// L1, a few columns at a time.
 constexpr int64_t row_of_whole = 2048, row_of_columns = 512;
 
-/// The fewest equal parts of a row that fit; 0: there are none of some size.
+/// Returns the fewest equal parts of a row that fit; 0: there are none of some size.
 int64_t parts_of_row(ElemType elem, int64_t width, const TileRoom& room) {
     constexpr int64_t shortest = 32;
     if (room.fits(elem, width)) return 1;

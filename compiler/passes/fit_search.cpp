@@ -181,7 +181,7 @@ int64_t power_of_two(int64_t least) {
     return power;
 }
 
-/// Bytes that a row of top_k has in a tile: elements, places of all, and of k both.
+/// Returns the bytes that a row of top_k has in a tile: elements, places of all, and of k both.
 uint64_t row_bytes(ElemType elem, int64_t n, int64_t k) {
     const auto count = static_cast<uint64_t>(n + k);
     return packed_bytes(elem, count) + 4 * static_cast<uint64_t>(power_of_two(n) + k);

@@ -193,7 +193,7 @@ bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room) {
 
 namespace {
 
-/// Whether X and Y are too large with these dimensions whole, of which one can be left for a second node.
+/// True if X and Y are too large with these dimensions whole, of which one can be left for a second node.
 bool is_too_large(const graph::Value& x, const Dims& y, const std::vector<size_t>& whole,
                   const TileRoom& room) {
     if (whole.size() < 2) return false;

@@ -13,7 +13,7 @@ int64_t run_behind(const graph::Value& x, size_t d);
 class TileRoom {
   public:
     TileRoom(uint64_t l1_bytes, const graph::Supports& device) : supports(device), l1_bytes_(l1_bytes) {}
-    /// Whether tiles with so many elements of this type, operands and results together, fit.
+    /// True if tiles with so many elements of this type, operands and results together, fit.
     bool fits(ElemType elem, int64_t elements) const {
         return has(packed_bytes(elem, static_cast<uint64_t>(elements)));
     }

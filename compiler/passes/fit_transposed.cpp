@@ -28,7 +28,7 @@ std::optional<Evened> even_out(const Node& node, size_t d, int64_t x, int64_t w,
     return even;
 }
 
-/// Whether one image whole and a few columns of the result fit.
+/// True if one image whole and a few columns of the result fit.
 bool image_fits(const graph::Value& x, const graph::Value& w, const graph::Value& y, int64_t groups,
                 const TileRoom& room) {
     constexpr int64_t few = 16;

@@ -59,7 +59,7 @@ class Fusion {
         for (const NodeId id : chain) group_[id] = chains_.size();
     }
 
-    /// The node that alone reads what this one makes, if it can follow in the same group; -1.
+    /// Returns the node that alone reads what this one makes, if it can follow in the same group; -1.
     int32_t next_link(NodeId id) const {
         const Node& node = graph_.nodes[id];
         if (node.alone || node.outputs.size() != 1) return -1;

@@ -66,7 +66,8 @@ class WideNorms {
         return is(node, "square") || (is(node, "mul") && node.inputs[0] == node.inputs[1]);
     }
 
-    /// A reduction of squares and what makes these; empty: it is none, or the device has no wide form of it.
+    /// Returns a reduction of squares and what makes these; empty: it is none, or the device has no wide form
+    /// of it.
     std::vector<NodeId> squares(NodeId n) const {
         const Node& node = graph_.nodes[n];
         if (!is_reduction(node) || !is_float_node(node)) return {};

@@ -71,7 +71,8 @@ bool transpose_weights(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// The dimension of `x` with which a run begins; nothing: its dimensions do not follow each other there.
+/// Returns the dimension of `x` with which a run begins; nothing: its dimensions do not follow each other
+/// there.
 std::optional<size_t> begin_of(const Run& run, const std::vector<int>& perm, const Dims& x) {
     std::optional<size_t> begin, last;
     for (size_t d = run.from; d < run.from_end; ++d) {

@@ -27,12 +27,12 @@ class Layouts {
     bool free(NodeId node) const { return free_[node]; }
     /// Dimension i of what a free node makes is dimension order(node)[i] of what it made before.
     const Perm& order(NodeId node) const { return orders_[node]; }
-    /// Whether a free node wants this operand in its own order of dimensions.
+    /// True if a free node wants this operand in its own order of dimensions.
     bool follows(NodeId node, size_t operand) const;
     ValueId root(ValueId value) const { return roots_[value]; }
     /// Dimension d of the value is dimension relation(value)[d] of its root.
     const Perm& relation(ValueId value) const { return relations_[value]; }
-    /// The order in which an input of the graph is read most often, in dimensions of the value.
+    /// Returns the order in which an input of the graph is read most often, in dimensions of the value.
     Perm wanted_order(ValueId input) const;
 
   private:

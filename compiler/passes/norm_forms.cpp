@@ -119,7 +119,7 @@ class Reader {
         for (const size_t axis : of.axes) count *= graph_.value(of.x).shape[axis];
         return count;
     }
-    /// Whether an operand of this shape gives each element of x a number of its row, not of another one.
+    /// True if an operand of this shape gives each element of x a number of its row, not of another one.
     bool meets(const Dims& shape, const Statistic& of) const {
         const Dims& whole = graph_.value(of.x).shape;
         if (shape.rank > whole.rank) return false;
@@ -130,7 +130,8 @@ class Reader {
         }
         return true;
     }
-    /// Whether a step from one value to another leaves each number with its row: in the order of rows, or where it meets x.
+    /// True if a step from one value to another leaves each number with its row: in the order of rows, or
+    /// where it meets x.
     bool keeps_rows(const Statistic& of, ValueId from, ValueId to) const {
         const graph::Value &a = graph_.value(from), &b = graph_.value(to);
         if (a.elements() == rows(of) && b.elements() == rows(of)) return true;
@@ -139,7 +140,7 @@ class Reader {
 
     // ---- statistics
 
-    /// The x of x * x.
+    /// Returns the x of x * x.
     std::optional<ValueId> squared(ValueId value) const {
         const Node* node = maker(bare(value));
         if (node == nullptr) return {};
@@ -165,7 +166,7 @@ class Reader {
         return found;
     }
 
-    /// The mean of d * d, where d may be x - mean.
+    /// Returns the mean of d * d, where d may be x - mean.
     Statistic of_squares(Statistic found, ValueId d) const {
         found.kind = Kind::square;
         found.x = d;
@@ -176,7 +177,7 @@ class Reader {
         return found;
     }
 
-    /// The x of d = x - mean along the axes of another statistic.
+    /// Returns the x of d = x - mean along the axes of another statistic.
     std::optional<ValueId> centred(ValueId d, const Statistic& like) const {
         const Node* node = made_by(bare(d), "sub");
         if (node == nullptr) return {};
@@ -204,7 +205,8 @@ class Reader {
         return found;
     }
 
-    /// The operand of a step that changes a statistic by a factor alone. `positive`: negative numbers become 0.
+    /// Returns the operand of a step that changes a statistic by a factor alone. `positive`: negative numbers
+    /// become 0.
     std::optional<ValueId> step(const Node& node, double& factor, bool& positive) const {
         if (is_view(node)) return node.inputs[0];
         positive = is(node, "relu") || (is(node, "clamp") && node.attrs.real("min_val", 1) <= 0 &&
@@ -332,7 +334,7 @@ class Reader {
 
     // ---- numerators
 
-    /// Whether it is what the root belongs to, perhaps times a constant, which joins the factors.
+    /// True if it is what the root belongs to, perhaps times a constant, which joins the factors.
     bool is_numerator(ValueId value, Norm& norm) const {
         const Statistic& of = norm.root.of;
         value = bare(value);

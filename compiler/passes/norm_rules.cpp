@@ -6,7 +6,7 @@
 namespace kpu::passes {
 namespace {
 
-/// The node that makes `value`, if it is of this opcode and computes with floats.
+/// Returns the node that makes `value`, if it is of this opcode and computes with floats.
 const Node* made_by(const Rewriter& rewriter, ValueId value, std::string_view opcode) {
     const Node* node = rewriter.producer(value);
     if (node == nullptr || !is(*node, opcode) || !is_plain_float(rewriter.graph.value(value))) return nullptr;
@@ -67,7 +67,7 @@ bool take_scale_and_bias(Rewriter& rewriter, NodeId id) {
     return false;
 }
 
-/// The x of exp(x) that is summed up along an axis.
+/// Returns the x of exp(x) that is summed up along an axis.
 std::optional<Reduced> sum_of_exp(const Rewriter& rewriter, ValueId sum, ValueId& exponential) {
     const auto total = reduced(rewriter, sum, "reduce_sum");
     const Node* exp = total ? made_by(rewriter, total->x, "exp") : nullptr;

@@ -150,8 +150,8 @@ class Window {
         }
     }
 
-    /// An order with a lower peak than `limit`, which is that of the present one; empty: none was found.
-    /// `live`: bytes at the start. `budget`: sets of steps that may still be looked at.
+    /// Returns an order with a lower peak than `limit`, which is that of the present one; empty: none was
+    /// found. `live`: bytes at the start. `budget`: sets of steps that may still be looked at.
     std::vector<size_t> search(uint64_t live, uint64_t limit, int64_t& budget) const {
         const uint64_t all = count_ == 64 ? ~uint64_t{0} : bit(count_) - 1;
         std::priority_queue<State> waiting;
@@ -228,7 +228,7 @@ class Window {
     std::vector<uint64_t> needs_;            ///< steps that must be done before
 };
 
-/// The end of a window that starts at `first`: where least lives.
+/// Returns the end of a window that starts at `first`: where least lives.
 size_t window_end(const Profile& profile, size_t first) {
     constexpr size_t least = 16, most = 32;
     const size_t count = profile.behind.size();
@@ -274,7 +274,7 @@ std::vector<size_t> eager_order(const Steps& steps) {
     return order;
 }
 
-/// Steps in their new order.
+/// Returns the steps in their new order.
 std::vector<size_t> small_order(const Steps& steps) {
     const Profile profile = profile_of(steps);
     std::vector<size_t> result;

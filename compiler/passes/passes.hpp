@@ -70,7 +70,7 @@ const std::vector<Pass>& pass_table();
 bool is_pass(std::string_view name);
 
 using AfterPass = std::function<void(const Pass& pass, const Graph& graph, double seconds)>;
-/// The place of a pass of the table, and of a stage's first one.
+/// Returns the place of a pass of the table, and of a stage's first one.
 size_t place_of(const Pass& pass);
 size_t first_of(Stage stage);
 /// Runs the passes of one stage; `after` is called after each, with the time that it took.
@@ -100,7 +100,8 @@ void convert(Graph& graph, ElemType precision, bool f32_outputs = true, const gr
 /// Nodes that are kept in another type than `precision` get operands of their type, and their readers casts. Result:
 /// by value, whether it has its type for good.
 std::vector<bool> hold_kept(Graph& graph, ElemType precision, const graph::Supports& supports);
-/// Whether the device computes the node in the type `kept`; a product may have factors of `precision` and sums in it.
+/// True if the device computes the node in the type `kept`; a product may have factors of `precision` and
+/// sums in it.
 bool can_keep(const Graph& graph, const Node& node, ElemType kept, ElemType precision,
               const graph::Supports& supports);
 /// Keeps in f32 what is inside of a normalisation that is spelled out and has become no opcode, wherever the device has that:
@@ -108,14 +109,14 @@ bool can_keep(const Graph& graph, const Node& node, ElemType kept, ElemType prec
 void keep_norms_wide(Graph& graph, ElemType precision, const graph::Supports& supports);
 /// Throws UserError for a node that is kept in a type which the device does not have for it.
 void check_kept(const Graph& graph, ElemType precision, const graph::Supports& supports);
-/// The largest finite number of a float type.
+/// Returns the largest finite number of a float type.
 double largest(ElemType elem);
-/// A float constant in another type; finite numbers stay finite.
+/// Returns a float constant in another type; finite numbers stay finite.
 graph::Data rounded(const graph::Value& value, ElemType elem);
 
-/// The most bytes of values that live at the same time when the nodes run in their order: inputs, outputs and
-/// all between, constants not. Nodes of a group are one step, values inside a group cost nothing; a reshape is
-/// another name for the same bytes.
+/// Returns the most bytes of values that live at the same time when the nodes run in their order: inputs,
+/// outputs and all between, constants not. Nodes of a group are one step, values inside a group cost nothing;
+/// a reshape is another name for the same bytes.
 uint64_t peak_bytes(const Graph& graph);
 
 }  // namespace kpu::passes

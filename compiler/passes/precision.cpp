@@ -102,7 +102,7 @@ void set_type(graph::Value& value, ElemType elem) {
     value.elem = elem;
 }
 
-/// A narrower float that only casts make and read: who wrote both wants the rounding.
+/// True for a narrower float that only casts make and read: who wrote both wants the rounding.
 bool is_rounding(const Rewriter& rewriter, ValueId id, ElemType precision) {
     const graph::Value& value = rewriter.graph.value(id);
     if (!is_plain_float(value) || bit_width(value.elem) >= bit_width(precision)) return false;
@@ -119,7 +119,7 @@ bool is_rounding(const Rewriter& rewriter, ValueId id, ElemType precision) {
 /// infinities: the largest numbers stand for those of masks, which would else be NaR.
 namespace {
 
-/// Elements [first, first + count) of a constant.
+/// Returns the elements [first, first + count) of a constant.
 graph::Data rounded_part(const graph::Value& value, ElemType elem, uint64_t first, uint64_t count) {
     graph::Value part;
     part.elem = value.elem;

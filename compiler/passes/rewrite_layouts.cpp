@@ -45,7 +45,7 @@ class LayoutRewriter {
 
     Array& array_of(ValueId value) { return arrays_[layouts_.root(value)]; }
 
-    /// A value that is there gets another order of dimensions.
+    /// Gives a value that is there another order of dimensions.
     void reorder(ValueId id, const Perm& order) {
         graph::Value& value = graph_.value(id);
         value.shape = graph::permuted(shapes_[id], order);
@@ -58,7 +58,7 @@ class LayoutRewriter {
         return quant;
     }
 
-    /// The value that holds what `value` was, in this order of its dimensions.
+    /// Returns the value that holds what `value` was, in this order of its dimensions.
     ValueId get(ValueId value, const Perm& order) {
         const Perm wanted = compose(layouts_.relation(value), order);
         Array& array = array_of(value);
@@ -161,7 +161,8 @@ class LayoutRewriter {
         return !vector && shapes_[node.inputs[operand]].rank == shapes_[node.outputs[0]].rank;
     }
 
-    /// An operand that stays in its own order; constants that are broadcast get all dimensions, and follow.
+    /// Returns an operand that stays in its own order; constants that are broadcast get all dimensions, and
+    /// follow.
     ValueId operand(const Node& node, ValueId id, const Perm& order) {
         const size_t rank = shapes_[id].rank;
         const bool broadcast = !order.empty() && is_elementwise(node) && graph_.value(id).constant() &&
@@ -179,7 +180,7 @@ class LayoutRewriter {
                                    reordered(quant, order));
     }
 
-    /// axis, axes, pads, sizes and scales mean dimensions of X.
+    /// Adapts axis, axes, pads, sizes and scales to the dimensions of X.
     void adapt_attributes(Node& node, const Perm& order) const {
         const Perm places = graph::inverse(order);
         const auto moved = [&](int64_t axis) {

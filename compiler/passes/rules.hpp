@@ -16,7 +16,7 @@ void apply_rules(Rewriter& graph, const std::vector<Rule>& rules);
 /// Readers of the node's only output read `value` instead, which is the same; the node goes.
 void replace_by(Rewriter& graph, NodeId node, ValueId value);
 
-/// The node computes the same in another way; makers of operands that nobody needs any more go into it.
+/// Makes the node compute the same in another way; makers of operands that nobody needs any more go into it.
 void become(Rewriter& graph, NodeId node, std::string_view opcode, std::vector<ValueId> operands,
             BoundAttrs attrs = {});
 

@@ -34,7 +34,7 @@ bool same_results(const Graph& graph, const Node& a, const Node& b) {
     return true;
 }
 
-/// Nodes that compute the same become one. In order, so that what reads merged values merges too.
+/// Merges nodes that compute the same. In order, so that what reads merged values merges too.
 void merge_doubles(Rewriter& rewriter) {
     Graph& graph = rewriter.graph;
     std::map<std::string, NodeId> first;

@@ -13,7 +13,7 @@ namespace {
 
 int64_t last(const Dims& shape) { return shape.rank == 0 ? 1 : shape[shape.rank - 1U]; }
 
-/// The reshape that makes a value, if it keeps the last dimension.
+/// Returns the reshape that makes a value, if it keeps the last dimension.
 const Node* row_reshape(const Rewriter& rewriter, ValueId value) {
     const Node* node = rewriter.producer(value);
     if (node == nullptr || !is(*node, "reshape")) return nullptr;
@@ -24,7 +24,7 @@ const Node* row_reshape(const Rewriter& rewriter, ValueId value) {
                                                                                                : nullptr;
 }
 
-/// A product, or what elementwise nodes and norms made of one.
+/// True for a product, or what elementwise nodes and norms made of one.
 bool comes_of_product(const Rewriter& rewriter, ValueId value) {
     std::vector<ValueId> waiting{value};
     for (int steps = 0; steps < 24 && !waiting.empty(); ++steps) {
@@ -58,7 +58,7 @@ bool works_on_rows(const Graph& graph, const Node& node) {
     }
 }
 
-/// A constant that is the same for all rows.
+/// True for a constant that is the same for all rows.
 bool same_for_rows(const graph::Value& value) {
     const auto elements = static_cast<int64_t>(value.elements());
     return value.constant() && !value.quant && (elements == 1 || elements == last(value.shape));
@@ -94,8 +94,9 @@ class Sink {
         return value.shape == whole || same_for_rows(value) || before_reshape(value, whole);
     }
 
-    /// The shape of an operand that is broadcast to the result, as it is broadcast to what stands before the reshape: a
-    /// mask for all heads, where these are cut in two dimensions. Nothing where it would change along a joined one.
+    /// Returns the shape of an operand that is broadcast to the result, as it is broadcast to what stands
+    /// before the reshape: a mask for all heads, where these are cut in two dimensions. Nothing where it
+    /// would change along a joined one.
     std::optional<Dims> before_reshape(const graph::Value& value, const Dims& whole) const {
         if (value.shape.rank > whole.rank || has_quant(value)) return std::nullopt;
         Dims own;  // of the result's rank
@@ -131,7 +132,7 @@ class Sink {
         return false;
     }
 
-    /// An operand with the rows of the product.
+    /// Returns an operand with the rows of the product.
     ValueId operand(const Node& node, size_t i) {
         const ValueId id = node.inputs[i];
         const graph::Value value = graph_.value(id);

@@ -14,7 +14,7 @@
 
 namespace kpu::pipeline {
 
-/// Options that every front end of networks has.
+/// Returns the options that every front end of networks has.
 std::vector<OptionRow> option_rows();
 
 struct Compiled {

@@ -81,7 +81,7 @@ class Divisions {
 
     /// Shrinks the staging. Tries from the first gain on, as long as there is one: of many engines even a
     /// half may exceed L2. Strips for the most staging tell little of those for less: the first part gets its
-    /// own. Strips for the most staging tell little of those for less: the first part gets its own.
+    /// own.
     void shrink_staging(size_t engines) {
         bool gained = false;
         for (const uint64_t parts : {2, 4, 8}) {
@@ -133,7 +133,7 @@ class Divisions {
                 0};
     }
 
-    /// Whether it is the best so far. `as_cut`: not if it is slow with the strips of the best so far.
+    /// True if it is the best so far. `as_cut`: not if it is slow with the strips of the best so far.
     bool consider(const Part& part, bool as_cut = false) {
         try {
             if (as_cut && is_slow(uncut(part))) return false;

@@ -42,10 +42,9 @@ struct Judge {
 };
 
 /// Comparison of whole programs: in the program, beside what is computed before and after it, an operation
-/// may take another time than alone. In each program, every operation has its next mapping. So whole programs
-/// are compared: in each, every operation has its next mapping. As the cycles that operations are charged sum
-/// to those of the program, the mappings that were charged least are put together, and the fastest of all
-/// programs is taken.
+/// may take another time than alone. In each program, every operation has its next mapping. As the cycles
+/// that operations are charged sum to those of the program, the mappings that were charged least are put
+/// together, and the fastest of all programs is taken.
 class Comparison {
   public:
     Comparison(const compiler::Target& target, Judge judge) : target_(target), judge_(std::move(judge)) {}
@@ -156,8 +155,8 @@ class Comparison {
 /// The module is lent: it outlives the call.
 std::shared_ptr<const Module> lent(const Module& module) { return {std::shared_ptr<void>(), &module}; }
 
-/// The best of the mappings that are known, then step by step, as long as one that differs in one thing is faster. Never
-/// slower than `first`.
+/// Returns the best of the mappings that are known, then step by step, as long as one that differs in one
+/// thing is faster. Never slower than `first`.
 Lowered improved(const compiler::Target& target, const compiler::Guide& guide, const Judge& judge,
                  Lowered first) {
     constexpr int most_steps = 2;

@@ -52,7 +52,7 @@ Band tiles(const Compiled& compiled, uint64_t bytes) {
     return band;
 }
 
-/// Weights that stay in L2 from one inference to the next.
+/// Returns the weights that stay in L2 from one inference to the next.
 Band held(const Compiled& compiled) {
     Band band{"L2, weights that stay", compiled.lowered.plan.held_bytes, {}};
     const size_t last = compiled.lowered.plan.ops.size() - 1;
@@ -80,7 +80,7 @@ std::vector<Band> bands_of(const Compiled& compiled, const compiler::Target& tar
     return bands;
 }
 
-/// "L2: 2097152 bytes: table 16384, resident 802816, ..."
+/// Returns "L2: 2097152 bytes: table 16384, resident 802816, ..."
 std::string buffers_text(const Compiled& compiled, const compiler::Target& target) {
     std::string text;
     const auto level = [&](proto::Level wanted, std::string_view name, uint64_t size) {

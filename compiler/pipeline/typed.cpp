@@ -176,7 +176,7 @@ class Typing {
     Typed result_;
 };
 
-/// What of a device Typing asks for.
+/// Describes the parts of a device that Typing asks for.
 std::string counted(const compiler::Target& target) {
     std::string text = target.platform.name();
     for (const TypeVariant& variant : target.limits.variants) text += "\n" + variant.name;
@@ -188,7 +188,7 @@ std::string counted(const compiler::Target& target) {
     return text;
 }
 
-/// Whether nothing is written or measured on the way, but the graph made.
+/// True if nothing is written or measured on the way, but the graph made.
 bool can_be_kept(const OptionValues& options) {
     for (const char* const option : {"accuracy", "report-accuracy", "export-qdq", "print-after"})
         if (options.given(option)) return false;

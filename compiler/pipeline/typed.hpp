@@ -16,22 +16,22 @@ namespace kpu::pipeline {
 
 struct Typed {
     graph::Graph graph;
-    ElemType precision = ElemType::none;  ///< of the products
-    std::vector<Diagnostic> notes;        ///< of all that was decided on the way
+    ElemType precision = ElemType::none;  ///< type of the products
+    std::vector<Diagnostic> notes;        ///< notes on all that was decided on the way
     std::optional<Measured> measured;     ///< if errors were
-    /// As of graph::Graph, which quantization makes anew.
+    /// Absent constants as of graph::Graph, which quantization makes anew.
     std::map<std::string, std::string> absent;
-    std::string device;  ///< what of it counted: the same text, the same graph
+    std::string device;  ///< what counted of the device: the same text, the same graph
 };
 
-/// Options of passes for a device, as far as both halves need them.
+/// Returns the options of passes for a device, as far as both halves need them.
 passes::Options pass_options(values::ComputeBackend& backend, const compiler::LoadRequest& request,
                              const compiler::Target& target, ElemType precision);
 /// Prints what --print-after asks for, or writes it to the file of --print-graph. `head` says which model it is.
 passes::AfterPass after_pass(const compiler::LoadRequest& request, const graph::TextHead& head);
 
-/// The network of `import`, or what `request.kept` has of it if nothing that counts is another. What is decided for the
-/// user goes to `notes`, also before an error. Throws UserError.
+/// Returns the network of `import`, or what `request.kept` has of it if nothing that counts is another. What
+/// is decided for the user goes to `notes`, also before an error. Throws UserError.
 std::shared_ptr<const Typed> typed(const Import& import, const compiler::LoadRequest& request,
                                    const std::string& origin, const compiler::Target& target,
                                    Diagnostics& notes, const graph::TextHead& head);

@@ -89,18 +89,19 @@ struct Guide {
     std::shared_ptr<Searches> searches = std::make_shared<Searches>();  ///< that were made so far
 };
 
-/// The plan that closed forms take for the fastest. The graph must keep to the types and opcodes of the device. Throws
-/// UserError that names the operation: no variant of the device takes it, its smallest tiles do not fit, DDR is full, what
-/// is wished is illegal.
+/// Returns the plan that closed forms take for the fastest. The graph must keep to the types and opcodes of
+/// the device. Throws UserError that names the operation: no variant of the device takes it, its smallest
+/// tiles do not fit, DDR is full, what is wished is illegal.
 Plan plan(graph::Graph graph, const Target& target, const Guide& guide = {});
-/// A plan with these tilings, by operation, which were found for it in another plan of the graph.
+/// Returns a plan with these tilings, by operation, which were found for it in another plan of the graph.
 Plan plan(graph::Graph graph, const Target& target, const Guide& guide, const std::vector<Tiling>& tilings);
-/// The same plan with other tilings, and what follows from them.
+/// Returns the same plan with other tilings, and what follows from them.
 Plan replan(const Plan& from, const Target& target, const std::vector<Tiling>& tilings);
 /// Returns the same plan with a storage of L2 in DDR, after all that is there. Operations keep their tilings:
 /// replan() says what they take now.
 Plan moved_to_ddr(Plan of, uint32_t storage);
-/// The same plan; its alternatives are those that fit and differ from its tilings a little in one thing.
+/// Returns the same plan; its alternatives are those that fit and differ from its tilings a little in one
+/// thing.
 Plan with_neighbours(Plan of, const Target& target, const Guide& guide);
 
 /// Returns what the device leaves for the tensors of a graph.

@@ -20,7 +20,8 @@ struct Layer {
     bool kept = false;               ///< kept by the user: it is not chosen
 };
 
-/// The layers of a float graph that is to be compiled in `precision`, in its order. Nodes without floats are in none.
+/// Returns the layers of a float graph that is to be compiled in `precision`, in its order. Nodes without
+/// floats are in none.
 std::vector<Layer> layers_of(const graph::Graph& graph, ElemType precision, const compiler::Target& target);
 
 }  // namespace kpu::precision

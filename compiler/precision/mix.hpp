@@ -42,7 +42,7 @@ Mix measure(const Question& question, const compiler::Target& target, const quan
 
 /// Marks the chosen layers.
 void mark(graph::Graph& graph, const Mix& mix);
-/// The layer that adds most to what is left.
+/// Returns the layer that adds most to what is left.
 const Layer& worst(const Mix& mix);
 
 }  // namespace kpu::precision

@@ -14,8 +14,9 @@ class Yardstick {
     /// Executes the exact graph on the first `most` samples. Throws UserError where no output is a float.
     Yardstick(const graph::Graph& exact, const quantize::Samples& samples, size_t most);
 
-    /// Power of the outputs' error over their power, of the worst part of an output (parts.hpp), as boxes and probabilities
-    /// have powers of their own: 1 is no signal at all. What is not finite counts as infinite.
+    /// Returns the power of the outputs' error over their power, of the worst part of an output (parts.hpp),
+    /// as boxes and probabilities have powers of their own: 1 is no signal at all. What is not finite counts
+    /// as infinite.
     double noise(const graph::Graph& graph) const { return noise(graph, arrays_.size(), false); }
     /// Returns the noise on the first `samples` alone. `scatter`: without the part that is the same in all of
     /// them, which a correction of biases takes away.

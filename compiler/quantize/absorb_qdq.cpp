@@ -131,7 +131,7 @@ class QdqPlanner {
         }
     }
 
-    /// The steps that all data operands are of; null: they differ, or some are floats.
+    /// Returns the steps that all data operands are of; null: they differ, or some are floats.
     const BoundQuant* steps_of_operands(const Node& node) const {
         const BoundQuant* steps = nullptr;
         const std::vector<ValueId> operands = data_operands(node);
@@ -192,13 +192,14 @@ class QdqPlanner {
         return true;
     }
 
-    /// A constant without steps of its own: one that is moved gets those of the result, others only without a loss.
+    /// True for a constant without steps of its own: one that is moved gets those of the result, others only
+    /// without a loss.
     bool may_be_steps(const Node& node, ValueId id) const {
         if (has_steps(id)) return !is_product(node.spec()) || scales_fit(id, false);
         return graph_.value(id).constant() && (moves(node) || exact_quant(graph_.value(id)));
     }
 
-    /// A bias that 31 bits hold in steps of the products.
+    /// True for a bias that 31 bits hold in steps of the products.
     bool is_addend(const Node& node) const {
         const Value& bias = graph_.value(node.inputs[2]);
         if (!bias.constant()) return false;
@@ -213,7 +214,7 @@ class QdqPlanner {
         return true;
     }
 
-    /// Weights of 4 bits with scales of groups, as the model brings them.
+    /// True for weights of 4 bits with scales of groups, as the model brings them.
     bool takes_blocks(const Node& node) const {
         const Value& weight = graph_.value(node.inputs[1]);
         return has_groups(weight) && graph_.value(node.inputs[0]).shape.rank == weight.shape.rank &&

@@ -150,7 +150,7 @@ class Finder {
         if (!vector) pin(node.outputs[0]);
     }
 
-    /// A constant that can be changed for this node alone.
+    /// True for a constant that can be changed for this node alone.
     bool is_own(ValueId id) const {
         const Value& value = graph_.value(id);
         return value.constant() && value.elem == ElemType::f32 && !value.quant && !value.blocks &&

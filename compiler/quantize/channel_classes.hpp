@@ -22,7 +22,7 @@ struct ChannelClass {
 /// are in none.
 std::vector<ChannelClass> channel_classes(const graph::Graph& graph);
 
-/// The input channel of a product that the weight at [..., i, o] multiplies.
+/// Returns the input channel of a product that the weight at [..., i, o] multiplies.
 int64_t input_channel(const graph::Graph& graph, const graph::Node& product, int64_t i, int64_t o);
 
 }  // namespace kpu::quantize

@@ -24,7 +24,7 @@ constexpr double most_steps = 0x1p30;
 
 using Means = std::vector<double>;  ///< indexed by channel, the last dimension
 
-/// The mean of each channel of numbers in C order.
+/// Returns the mean of each channel of numbers in C order.
 template <class Number>
 Means channel_means(const Number* numbers, uint64_t count, size_t channels) {
     Means means(channels, 0);
@@ -35,7 +35,8 @@ Means channel_means(const Number* numbers, uint64_t count, size_t channels) {
     return means;
 }
 
-/// The part of a mean of samples that is no chance: nothing of one that is below its own standard error.
+/// Returns the part of a mean of samples that is no chance: nothing of one that is below its own standard
+/// error.
 double agreed(const std::vector<double>& shifts) {
     const auto count = static_cast<double>(shifts.size());
     double mean = 0, scatter = 0;
@@ -68,7 +69,7 @@ class Correction {
     }
 
   private:
-    /// An int8 product with a bias of its own, whose sums can be had before they are rounded.
+    /// True for an int8 product with a bias of its own, whose sums can be had before they are rounded.
     bool is_correctable(const Node& node) const {
         if (!is_product(node.spec()) && node.spec().name != "gemm.acc" && node.spec().name != "conv2d.acc")
             return false;

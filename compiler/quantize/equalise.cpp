@@ -112,8 +112,8 @@ class Reader {
         }
     }
 
-    /// Power of the noise over that of the sums: of operands rounded to steps whose squares are `steps` in all, and of weights
-    /// rounded to 127 steps for each output channel.
+    /// Returns the power of the noise over that of the sums: of operands rounded to steps whose squares are
+    /// `steps` in all, and of weights rounded to 127 steps for each output channel.
     double noise(const Factors& factors, double steps) const {
         double sum = 0, power = 0;
         for (size_t c = 0; c < channels_; ++c) sum += steps * factors[c] * factors[c] * squares_[c];
@@ -126,7 +126,7 @@ class Reader {
         }
         return signal_ > 0 ? sum / 12 / signal_ : 0;
     }
-    /// The greatest weight of an input channel.
+    /// Returns the greatest weight of an input channel.
     double largest(size_t c) const { return largest_[c]; }
 
   private:

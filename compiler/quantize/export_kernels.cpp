@@ -43,7 +43,7 @@ void gather_nd(ExportedNode& n) {
         n.op("GatherND", {x, n.cast(n.x(1), TensorProto::INT64)}, {OnnxWriter::integer("batch_dims", 1)}));
 }
 
-/// The positions of X along a dimension, for each index.
+/// Returns the positions of X along a dimension, for each index.
 std::string own_positions(ExportedNode& n, const Sizes& shape, size_t along) {
     Sizes places(shape.size(), 1), positions;
     places[along] = shape[along];

@@ -31,7 +31,7 @@ class ExportedNode {
     /// Bool where the opcode takes conditions, else numbers.
     std::string x(size_t i = 0);
     Names operands();
-    /// The same, numbers in a type that runtimes compute in: few take narrow integers.
+    /// Returns the same, numbers in a type that runtimes compute in: few take narrow integers.
     std::string wide(size_t i = 0);
     static int wide_type(const graph::Value& value);
 
@@ -40,7 +40,7 @@ class ExportedNode {
     }
     double real(std::string_view name) const { return node.attrs.real(name, 0); }
     const Sizes& ints(std::string_view name) const;
-    /// The attribute `axis`, from the front.
+    /// Returns the attribute `axis`, from the front.
     int64_t axis() const;
     /// Returns those of these attributes that the node has; ONNX calls them so, too.
     std::vector<OnnxWriter::Attribute> attributes(const std::vector<std::string_view>& names) const;
@@ -73,7 +73,7 @@ class ExportedNode {
     const graph::Graph& graph_;
 };
 
-/// Dimensions of images in ONNX: channels before the window's; and back.
+/// Returns the dimensions of images in ONNX: channels before the window's; and back.
 Sizes channels_first(size_t rank);
 Sizes channels_last(size_t rank);
 

@@ -14,7 +14,7 @@ void slice(ExportedNode& n) {
     n.result(n.op("Slice", operands));
 }
 
-/// ONNX joins no scalars.
+/// Writes a concatenation: ONNX joins no scalars.
 void concat(ExportedNode& n) {
     Names operands = n.operands();
     for (size_t i = 0; i < operands.size(); ++i) {

@@ -147,7 +147,7 @@ class Float8 : ProductRewriter {
                                    graph::make_numbers(ElemType::f32, scaled));
     }
 
-    /// A constant of one number, or of one for each index of the last dimension.
+    /// Returns a constant of one number, or of one for each index of the last dimension.
     ValueId numbers(ElemType elem, const std::vector<double>& all, std::string name) {
         const bool same = std::all_of(all.begin(), all.end(), [&](double one) { return one == all[0]; });
         const std::vector<double> kept(all.begin(), same ? all.begin() + 1 : all.end());

@@ -20,7 +20,7 @@ bool is_conversion(const Node& node) {
     return node.spec().name == "quantize" || node.spec().name == "dequantize";
 }
 
-/// Whether each operand may have an integer type of its own.
+/// True if each operand may have an integer type of its own.
 bool mixes_types(const Node& node) {
     return node.spec().op_class == OpcodeClass::gemm || node.spec().op_class == OpcodeClass::conv ||
            is_conversion(node);
@@ -31,7 +31,7 @@ bool is_convertible(const Value& value) {
            (value.quant.kind == proto::Quant::PER_TENSOR || value.quant.kind == proto::Quant::PER_CHANNEL);
 }
 
-/// Values that stay u8: a node that takes one type only keeps all of its own, or none.
+/// Returns the values that stay u8: a node that takes one type only keeps all of its own, or none.
 std::vector<bool> staying(const Graph& graph) {
     std::vector<bool> stays(graph.values.size(), false);
     for (const auto* ports : {&graph.inputs, &graph.outputs}) {

@@ -5,7 +5,7 @@
 
 namespace kpu::quantize {
 
-/// Quantized u8 values become i8, 128 lower with their zero point. Those that the host gives or gets as
+/// Makes quantized u8 values i8, 128 lower with their zero point. Those that the host gives or gets as
 /// integers stay, and what must have one type with them; where products meet them, they are converted.
 void make_signed(graph::Graph& graph);
 

@@ -54,7 +54,7 @@ class OnnxWriter {
     std::string integers(const std::string& like, const Sizes& numbers);  ///< a list
     std::string integers(const std::string& like, const Sizes& shape, const Sizes& numbers);
 
-    /// Another name of a tensor: what outputs are called.
+    /// Adds another name of a tensor: what outputs are called.
     void alias(const std::string& name, const std::string& as);
 
     /// Steps of 4 or 16 bits, and blocks, are known from a later opset on.

@@ -137,7 +137,7 @@ class Planner {
         return false;
     }
 
-    /// Values that say places in pictures and nothing else, for which 256 steps would be too few.
+    /// Finds values that say places in pictures and nothing else, for which 256 steps would be too few.
     void find_places() {
         places_.assign(graph_.values.size(), false);
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
@@ -215,7 +215,7 @@ class Planner {
 
     // ---- joins whose parts have scales of their own
 
-    /// Values that some product depends on.
+    /// Finds values that some product depends on.
     void find_feeds() {
         feeds_product_.assign(graph_.values.size(), false);
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
@@ -291,7 +291,7 @@ class Planner {
         return !form.empty() && is_supported(supports_, form, types(node, true), {ElemType::i32});
     }
 
-    /// Whether accumulators can become floats; those of an output can on the host too.
+    /// True if accumulators can become floats; those of an output can on the host too.
     bool can_leave(bool is_output) const {
         return is_output || is_supported(supports_, "dequantize", {ElemType::i32}, {real_});
     }
@@ -349,7 +349,7 @@ class Planner {
         }
     }
 
-    /// Whether a coarser scale hurts nobody else: the value, and what it is a view of, has one use.
+    /// True if a coarser scale hurts nobody else: the value, and what it is a view of, has one use.
     bool is_used_once(ValueId id) const {
         while (users_[id].size() == 1 && !output_[id] && producers_[id] >= 0) {
             const auto n = static_cast<size_t>(producers_[id]);
@@ -361,7 +361,7 @@ class Planner {
         return false;
     }
 
-    /// Whether a value is made in int8 steps of any scale, for one user.
+    /// True if a value is made in int8 steps of any scale, for one user.
     bool has_free_scale(ValueId id) const {
         if (producers_[id] < 0 || users_[id].size() != 1 || output_[id]) return false;
         const auto n = static_cast<size_t>(producers_[id]);

@@ -42,7 +42,7 @@ struct Plan {
 Plan make_plan(const graph::Graph& graph, const std::vector<Range>& ranges, ElemType real,
                const Supports& supports);
 
-/// Whether the device has this form (graph::group_form) of i8 and i4, and a way from its sums to i8.
+/// True if the device has this form (graph::group_form) of i8 and i4, and a way from its sums to i8.
 bool takes_groups(const Supports& supports, std::string_view form);
 
 /// True if each number of the results is one of the operands, or of the padding: copied, or chosen by

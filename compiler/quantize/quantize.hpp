@@ -47,7 +47,7 @@ QuantizeResult quantize(const graph::Graph& graph, const std::vector<Range>& ran
 std::vector<Range> checked_ranges(const graph::Graph& graph, const Samples& samples,
                                   const RangeOptions& options);
 
-/// Products whose addend is no constant become a product and an addition.
+/// Returns the products whose addend is no constant become a product and an addition.
 graph::Graph split_addends(graph::Graph graph);
 
 }  // namespace kpu::quantize

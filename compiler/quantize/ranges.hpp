@@ -48,14 +48,15 @@ class Histogram {
     void add(ElemType elem, const uint8_t* bytes, uint64_t elements);
     /// Adds what another one of the same range has counted.
     void add(const Histogram& other);
-    /// The middle part of the range that holds `percentile` percent of the numbers, whole bins.
+    /// Returns the middle part of the range that holds `percentile` percent of the numbers, whole bins.
     Range middle(double percentile) const;
-    /// The range times one of 1, 127/128, ... 1/128 with least mean square error, each bin taken at its middle; the
-    /// widest of equal ones.
+    /// Returns the range times one of 1, 127/128, ... 1/128 with least mean square error, each bin taken at
+    /// its middle; the widest of equal ones.
     Range least_error() const;
-    /// Numbers up to the size t, for t of 128, 132, ... 2048 of 2048 equal parts of the greatest size. The distribution of
-    /// sizes up to t, larger ones counted in the last part, is compared with the same in 128 levels, each level's count
-    /// spread evenly over its parts that are not empty; t has the least divergence, the least of equal ones.
+    /// Returns the numbers up to the size t, for t of 128, 132, ... 2048 of 2048 equal parts of the greatest
+    /// size. The distribution of sizes up to t, larger ones counted in the last part, is compared with the
+    /// same in 128 levels, each level's count spread evenly over its parts that are not empty; t has the
+    /// least divergence, the least of equal ones.
     Range most_information() const;
 
   private:

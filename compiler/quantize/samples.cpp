@@ -160,7 +160,7 @@ Data array_sample(const std::string& path, const Graph& graph, const Port& port)
     return graph::make_data(std::move(batch));
 }
 
-/// The samples in a folder, by file name without its ending.
+/// Returns the samples in a folder, by file name without its ending.
 std::map<std::string, std::string> list_folder(const fs::path& folder) {
     std::map<std::string, std::string> found;
     std::error_code error;

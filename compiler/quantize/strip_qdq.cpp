@@ -118,7 +118,8 @@ class Stripper {
                std::all_of(node.outputs.begin(), node.outputs.end(), is_moved);
     }
 
-    /// A node that stands for quantize. Its operand may be made in its steps where nobody reads it in another form.
+    /// Marks a node that stands for quantize. Its operand may be made in its steps where nobody reads it in
+    /// another form.
     void mark(const Node& node) {
         const BoundQuant quant = quant_of(node);
         const Range held = representable(quant);
@@ -156,7 +157,7 @@ class Stripper {
                 value.quant.kind == proto::Quant::PER_CHANNEL);
     }
 
-    /// A constant that is stored in steps.
+    /// Gives a constant that is stored in steps.
     void give(const Node& node) {
         const Value& value = from_.value(node.inputs[0]);
         const auto engine = values::make_fast_backend();

@@ -13,7 +13,7 @@ using graph::ValueId;
 
 namespace {
 
-/// Operations whose attributes a strip can have of its own.
+/// True for operations whose attributes a strip can have of its own.
 bool can_be_cut(const Node& node) {
     if (kernels::find(node.opcode) != nullptr) return false;
     switch (node.spec().op_class) {

@@ -58,18 +58,19 @@ class Steps {
 
     const graph::Graph& graph() const { return graph_; }
     const std::vector<Step>& all() const { return steps_; }
-    /// The step that makes a value; -1: none does.
+    /// Returns the step that makes a value; -1: none does.
     int maker(graph::ValueId value) const { return maker_[value]; }
-    /// The steps that read it, ascending.
+    /// Returns the steps that read it, ascending.
     const std::vector<size_t>& readers(graph::ValueId value) const { return readers_[value]; }
     bool is_output(graph::ValueId value) const { return output_[value]; }
-    /// Values that others than the step itself read.
+    /// Returns the values that others than the step itself read.
     const std::vector<graph::ValueId>& made(size_t step) const { return made_[step]; }
-    /// Values that it reads and does not make.
+    /// Returns the values that it reads and does not make.
     const std::vector<graph::ValueId>& read(size_t step) const { return read_[step]; }
     const TileOp& op(size_t step) const { return ops_[step]; }
 
-    /// A step cut so that dimension `dim` of `value`, which it makes, follows its indices; nothing: it cannot be.
+    /// Returns a step cut so that dimension `dim` of `value`, which it makes, follows its indices; nothing:
+    /// it cannot be.
     std::optional<Strand> strand(size_t step, graph::ValueId value, size_t dim) const;
 
   private:
@@ -90,8 +91,7 @@ class Steps {
 class ChainGrower {
   public:
     ChainGrower(const Steps& steps, size_t last, size_t dim);
-    /// Takes one more step in, before the first. False: it cannot be cut together with those after it. False:
-    /// it cannot be cut together with those behind it.
+    /// Takes one more step in, before the first. False: it cannot be cut together with those after it.
     bool grow();
     const Chain& chain() const { return chain_; }
 
@@ -101,7 +101,7 @@ class ChainGrower {
     size_t wanted_dim_ = 0;
 };
 
-/// Rows of a dimension of `extent` that indices `range` of a step touch.
+/// Returns the rows of a dimension of `extent` that indices `range` of a step touch.
 Rows rows_of(const Window& window, const Rows& range, int64_t extent);
 
 /// Sets Chain::strips, needed and fresh. False: so many strips would leave one of them without work, or a tensor that is

@@ -93,7 +93,7 @@ class Cutter {
         return to_.add_value(fmt::format("{}.strip{}", like.name, strip_), like.elem, shape, like.quant);
     }
 
-    /// Rows [from, from + count) of a value along a dimension.
+    /// Returns the rows [from, from + count) of a value along a dimension.
     ValueId slice(ValueId of, size_t dim, int64_t from, int64_t count, const graph::Source& source) {
         std::vector<int64_t> starts, ends, axes, steps;
         const Dims whole = shape(of);
@@ -113,7 +113,7 @@ class Cutter {
         return result;
     }
 
-    /// These rows of a value of the whole graph, counted there, as this strip has them.
+    /// Returns these rows of a value of the whole graph, counted there, as this strip has them.
     ValueId rows(ValueId id, size_t dim, const Rows& wanted, const graph::Source& source) {
         const auto key = std::make_tuple(id, dim, wanted.lo, wanted.hi);
         if (const auto found = slices_.find(key); found != slices_.end()) return found->second;
@@ -124,7 +124,7 @@ class Cutter {
         return slices_[key] = all ? base : slice(base, dim, wanted.lo - first, wanted.count(), source);
     }
 
-    /// A constant that has those alone, as a mask of the queries of a strip.
+    /// Returns a constant that has those alone, as a mask of the queries of a strip.
     ValueId constant_rows(ValueId of, size_t dim, const Rows& wanted) {
         const graph::Value whole = to_.value(of);
         Dims part = whole.shape;

@@ -152,7 +152,7 @@ class Planner {
         return times;
     }
 
-    /// Bytes that need not go through DDR.
+    /// Returns the bytes that need not go through DDR.
     double saving(const Chain& chain) const {
         double saved = 0;
         for (const auto& [id, dim] : chain.dims) {
@@ -166,7 +166,7 @@ class Planner {
         return saved;
     }
 
-    /// Bytes that each strip reads again: weights, and what it needs whole.
+    /// Returns the bytes that each strip reads again: weights, and what it needs whole.
     double again(const Chain& chain) const {
         double bytes = 0;
         for (size_t step = chain.first; step <= chain.last; ++step) {
@@ -234,7 +234,7 @@ class Planner {
         return count;
     }
 
-    /// Bytes of tensors that stand in L2 as a whole while the chain is worked off.
+    /// Returns the bytes of tensors that stand in L2 as a whole while the chain is worked off.
     uint64_t beside(const Chain& chain) const {
         const std::vector<NodeRange>& groups = planned_.memory.groups;
         // groups of the planned graph have copies between them: compare by what lives there
@@ -260,7 +260,7 @@ class Planner {
         return bytes;
     }
 
-    /// The last step of the chain that reads a value's bytes.
+    /// Returns the last step of the chain that reads a value's bytes.
     size_t last_use(const Chain& chain, ValueId id) const {
         size_t last = static_cast<size_t>(steps_.maker(id));
         for (const size_t reader : steps_.readers(id)) {
@@ -272,7 +272,8 @@ class Planner {
         return last;
     }
 
-    /// The most bytes that strips of tensors, and the rows that the next strip needs too, take at a time.
+    /// Returns the most bytes that strips of tensors, and the rows that the next strip needs too, take at a
+    /// time.
     uint64_t peak(const Chain& chain) const {
         std::vector<uint64_t> live(chain.strands.size() + 1, 0);
         uint64_t tails = 0;

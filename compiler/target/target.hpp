@@ -23,7 +23,7 @@ struct Runs {
     double all() const { return count * bytes; }
     /// Returns what runs begin at multiples of; 0: at whole bursts.
     int64_t here() const { return count > 1 ? std::gcd(stride, apart) : apart; }
-    /// The same on the other side, where they are packed.
+    /// Returns the same on the other side, where they are packed.
     int64_t there() const { return count > 1 ? static_cast<int64_t>(bytes) : 0; }
 };
 
@@ -35,7 +35,7 @@ struct Mover {
     double row_cycles = 0, descriptor_cycles = 0;
     double units = 1;
 
-    /// Cycles of a unit, and of the link, for a transfer.
+    /// Returns the cycles of a unit, and of the link, for a transfer.
     double unit_cycles(const Runs& runs) const;
     double link_cycles(const Runs& runs) const;
 
@@ -88,25 +88,27 @@ struct Target {
 
     /// Bursts of DRAM that each run takes on average: those that it touches, and those that the other side's cuts split.
     double dram_bursts(const Runs& of) const;
-    /// Cycles of DRAM's bus lost to turning if reads go on meanwhile: so many bursts are written at once.
+    /// Returns the cycles of DRAM's bus lost to turning if reads go on meanwhile: so many bursts are written
+    /// at once.
     double turning(const Runs& written) const;
-    /// Cycles of DRAM in which rows of a tile open pages anew that other transfers have closed.
+    /// Returns the cycles of DRAM in which rows of a tile open pages anew that other transfers have closed.
     double closed_pages(const Runs& of) const;
     /// Returns how much slower bursts of DRAM are that stay in one group of banks, as those of short rows may
     /// that lie a multiple of all groups apart.
     double same_group(const Runs& of) const;
-    /// Part of all channels that runs of memory lie in: those a multiple of all channels apart begin in the same one. So many
-    /// lanes work on the same runs `beside` each other.
+    /// Returns the part of all channels that runs of memory lie in: those a multiple of all channels apart
+    /// begin in the same one. So many lanes work on the same runs `beside` each other.
     double channel_share(const Runs& of, double beside = 1) const;
-    /// Units that it takes to draw all that DRAM, or L2 with an engine's link, gives.
+    /// Returns the units that it takes to draw all that DRAM, or L2 with an engine's link, gives.
     int64_t units_at_once(bool from_ddr) const;
     /// A large constant of one of `lanes` engines comes in so many pieces, each by a unit of its own.
     int64_t pieces(bool from_ddr, uint64_t bytes, int64_t lanes) const;
 
-    /// Cycles of the array's clock for which a product keeps an engine's array: its own, or its ports'.
+    /// Returns the cycles of the array's clock for which a product keeps an engine's array: its own, or its
+    /// ports'.
     double array_busy(const timing::SystolicTime& time, const timing::GemmShape& shape,
                       const ProductBytes& bytes) const;
-    /// Core cycles of all of L1 that it takes.
+    /// Returns core cycles of all of L1 that it takes.
     double l1_busy(const timing::SystolicTime& time, const timing::GemmShape& shape,
                    const ProductBytes& bytes) const;
 
@@ -117,15 +119,15 @@ struct Target {
     double copy_cycles(const kernels::Work& work, ElemType elem) const;
     double copy_pins(const kernels::Work& work, ElemType elem) const;
 
-    /// Whether some type variant of the device takes these operands (in the order of the opcode's row; absent
+    /// True if some type variant of the device takes these operands (in the order of the opcode's row; absent
     /// ones left out).
     bool takes(const OpcodeSpec& spec, const std::vector<ElemType>& inputs,
                const std::vector<ElemType>& outputs) const;
     bool takes(std::string_view opcode, const std::vector<ElemType>& inputs,
                const std::vector<ElemType>& outputs) const;
-    /// Whether every engine has a unit of the kind that executes the opcode.
+    /// True if every engine has a unit of the kind that executes the opcode.
     bool has_unit_for(std::string_view opcode) const;
-    /// Whether the arrays have a rate for this product.
+    /// True if the arrays have a rate for this product.
     bool has_rate(ElemType a, ElemType b) const;
     /// f32, bf16 or f16: the widest float type that products have. none: there is no float array.
     ElemType widest_float() const;

@@ -173,7 +173,7 @@ class Describer {
         result_.inputs[0] = elements;
     }
 
-    /// The axis of a sum; with scales of groups or blocks it counts those.
+    /// Returns the axis of a sum; with scales of groups or blocks it counts those.
     Window summed(std::string name, int64_t extent) {
         const int64_t group = spec_.group_scales   ? node_.attrs.integer("group_size", 1)
                               : spec_.block_scales ? node_.attrs.integer("block_size", 32)
@@ -279,8 +279,7 @@ class Describer {
             window.step = ints("strides")[d];
             window.extent = (ints("kernel_shape")[d] - 1) * dilation + 1;
             window.before = ints("pads")[d];
-            // a last window that reaches beyond counted padding counts less: a rule for what follows another
-            // window
+            // the last window counts less beyond counted padding: a rule for what follows another window
             const int64_t end = (out()[d + 1] - 1) * window.step - window.before + window.extent;
             if (is_set("count_include_pad") && end > x[d + 1] + ints("pads")[d + spatial])
                 result_.axes[static_cast<size_t>(window.axis)].least_last = 2;

@@ -60,10 +60,10 @@ struct TileOp {
     std::vector<graph::Source> fused;
 };
 
-/// The dimensions of a value as operands have them: a scalar counts as one dimension of 1.
+/// Returns the dimensions of a value as operands have them: a scalar counts as one dimension of 1.
 Dims shape_of(const graph::Value& value);
 
-/// The type that a kernel for the node works on.
+/// Returns the type that a kernel for the node works on.
 ElemType data_type(const graph::Graph& graph, const graph::Node& node);
 
 /// Describes the group [first, last) of graph.nodes. `internal[v]`: the value is used by this group alone.

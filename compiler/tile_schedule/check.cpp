@@ -229,7 +229,7 @@ class Follower {
         add_reader(tile->readers);
     }
 
-    /// The operand at an address; null after a fault.
+    /// Returns the operand at an address; null after a fault.
     ArenaTile* operand(std::string_view what, uint32_t address) {
         if (!check_range(what, address, format_.operand_bytes())) return nullptr;
         ArenaTile* tile = tile_at(address, format_.operand_bytes());

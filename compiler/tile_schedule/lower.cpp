@@ -252,7 +252,7 @@ class Lowering {
         tasks_.push_back({relu ? *relu : task, conversion ? *conversion : task, task});
     }
 
-    /// The next slot for a converted tile, in L2: the arena has no place that is free for certain.
+    /// Returns the next slot for a converted tile, in L2: the arena has no place that is free for certain.
     Region staging(const Tensor& tensor) {
         const uint64_t slot = aligned(format_.acc_bytes());
         if (!staging_)

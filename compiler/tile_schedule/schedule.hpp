@@ -99,7 +99,7 @@ std::string why_not_tile(uint64_t tile);
 std::string why_not_elem(ElemType elem);
 std::string why_not_tensor(const Tensor& tensor, const Format& format);
 
-/// "LOAD x[0,1]", "EXECUTE (0,0,3)", "STORE out[0,0]".
+/// Returns "LOAD x[0,1]", "EXECUTE (0,0,3)", "STORE out[0,0]".
 std::string describe(const Op& op, const Header& header);
 
 }  // namespace kpu::tile_schedule

@@ -94,7 +94,7 @@ class Fuser {
         if (!fits) fail(fmt::format("the shapes of {} do not fit {}.", shapes, shape(y)));
     }
 
-    /// The node that makes a tensor which nothing but the present node needs.
+    /// Returns the node that makes a tensor which nothing but the present node needs.
     std::optional<size_t> only_producer(const std::string& name) const {
         const auto found = producer_.find(name);
         if (found == producer_.end() || uses_.at(name) != 1 || tensor(name)->role != Role::intermediate)
@@ -219,8 +219,8 @@ class ProductPlanner {
     ProductPlanner(const Extent& tiles, uint64_t operand_slot, uint64_t acc_slot, uint64_t arena_bytes)
         : tiles_(tiles), operand_slot_(operand_slot), acc_slot_(acc_slot), arena_bytes_(arena_bytes) {}
 
-    /// The feasible choice with the fewest loads; of equals the one that leaves more room. Room for the next
-    /// load may cost one load in eight.
+    /// Returns the feasible choice with the fewest loads; of equals the one that leaves more room. Room for
+    /// the next load may cost one load in eight.
     Choice best() const {
         const auto [roomy, roomy_loads] = fewest_loads({2, 1});
         const auto [full, full_loads] = fewest_loads({0});
@@ -416,7 +416,7 @@ class Emitter {
     uint64_t other_loads_ = 0;
 };
 
-/// The tensors of a graph, with ids.
+/// Sets the tensors of a graph, with ids.
 void set_header(Header& target, const Graph& graph, const Format& format) {
     HeaderBuilder header(target);
     std::string why = header.set_tile(format.tile, format.elem);
