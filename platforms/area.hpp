@@ -46,9 +46,9 @@ Area sram_area(const proto::Sram& sram, uint32_t node_nm);
 
 /// The node of the figures.
 constexpr double area_node_nm = 16;
-/// A figure of area_figures.csv, by its name: mm2 at 16 nm. Throws InternalError for one without.
+/// Returns a figure of area_figures.csv, by its name: mm2 at 16 nm. Throws InternalError for one without.
 double figure_mm2(std::string_view name);
-/// The figure for the cells of an array: that of the dearest of its types.
+/// Returns the figure for the cells of an array: that of the dearest of its types.
 std::string_view cell_figure(const proto::SystolicArray& array);
 
 }  // namespace kpu::platforms

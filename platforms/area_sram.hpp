@@ -16,7 +16,7 @@ class SramTable {
         std::vector<double> size_bytes, width_bytes;
         std::vector<std::vector<double>> mm2;
     };
-    /// The shipped table, read once.
+    /// Returns the shipped table, read once.
     static const SramTable& shipped();
     explicit SramTable(Points points) : points_(std::move(points)) {}
 

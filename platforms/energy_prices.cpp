@@ -19,7 +19,7 @@ using traces::Component;
 constexpr double hop_mm = 2.0;  ///< wire that a byte drives per hop
 constexpr double kib = 1024, mib = 1024 * kib;
 
-/// The action that a MAC of this rate is charged as.
+/// Returns the action that a MAC of this rate is charged as.
 std::string mac_action(const std::string& rate_type) {
     // an array for both types of a pair has the multipliers of the wider float, but halves of those of integers
     return "mac." + (rate_type == "i8xi4" ? "i4" : rate_type.substr(0, rate_type.find('x')));
@@ -103,7 +103,7 @@ class Pricer {
         prices_.actions.push_back({component, std::move(action), energy_pj * dynamic_of(component),
                                    std::move(per), std::move(source)});
     }
-    /// An action that is an entry of the table as it stands.
+    /// Adds an action that is an entry of the table as it stands.
     void add_entry(Component component, const std::string& table_component, const std::string& action) {
         const proto::EnergyEntry& found = entry(table_component, action);
         add(component, action, found.energy_pj(), found.per(), found.source());
@@ -179,8 +179,8 @@ class Pricer {
             device_.bus_width_bits() * channels / 64.0;
     }
 
-    /// Power states of a rank, per clock of the device and beyond the cheapest of them, which it never
-    /// leaves: that one's power, mW.
+    /// Returns the power states of a rank, per clock of the device and beyond the cheapest of them, which it
+    /// never leaves: that one's power, mW.
     double add_states(const DramEnergy& dram) {
         const proto::DdrController& controller = platform_.ddr().controller();
         const bool sleeps = controller.power_down_nck() > 0, rests = controller.self_refresh_nck() > 0;
@@ -346,7 +346,7 @@ class Pricer {
     traces::EnergyPrices prices_;
 };
 
-/// Power of a supply current, mW: `total` over both rails, `on_vdd1` of it on the second.
+/// Returns the power of a supply current, mW: `total` over both rails, `on_vdd1` of it on the second.
 double power(const proto::DdrDevice& device, double total_ma, double on_vdd1_ma) {
     return device.vdd() * (total_ma - on_vdd1_ma) + device.vdd1() * on_vdd1_ma;
 }

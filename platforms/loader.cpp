@@ -102,7 +102,7 @@ Platform finish(Draft draft, const std::string& origin, const Overrides& overrid
 
 Draft draft_of(const Source& source, Reading& reading);
 
-/// The file that `extends` names: beside the file that says so, or where platforms are found.
+/// Returns the file that `extends` names: beside the file that says so, or where platforms are found.
 Source base_source(const std::string& name, const std::string& origin, const Reading& reading) {
     const std::filesystem::path folder = std::filesystem::path(origin).parent_path();
     const bool named = std::filesystem::path(name).is_absolute();
@@ -111,7 +111,7 @@ Source base_source(const std::string& name, const std::string& origin, const Rea
     return find_source(name, reading.search_paths);
 }
 
-/// The changes of a file, put on the platform that it extends.
+/// Returns the changes of a file, put on the platform that it extends.
 Draft extended(Platform changes, const Source& source, const schema::ParseInfoTree& places,
                Reading& reading) {
     Diagnostics diagnostics;
@@ -177,7 +177,7 @@ Draft draft_of(const Source& source, Reading& reading) {
     return textproto_draft(source, reading);
 }
 
-/// Whether nothing but kpusim itself says what it is, so that it is the same whenever it is asked for.
+/// True if nothing but kpusim itself says what it is, so that it is the same whenever it is asked for.
 bool is_closed(const Source& source) {
     return source.origin.front() == '<' && ends_with(source.origin, ".textproto>") &&
            source.text.find("extends") == std::string::npos;

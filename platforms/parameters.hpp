@@ -22,7 +22,7 @@ struct ParameterInfo {
 
 /// Every leaf field of the platform schema, in schema order.
 const std::vector<ParameterInfo>& parameters();
-/// The row of a path without indices; null when there is none.
+/// Returns the row of a path without indices; null when there is none.
 const ParameterInfo* find_parameter(std::string_view path);
 
 }  // namespace kpu::platforms

@@ -19,18 +19,18 @@ namespace kpu::platforms {
 using proto::Platform;
 using Overrides = std::vector<std::pair<std::string, std::string>>;  ///< --set PATH=VALUE
 
-/// Names of the shipped platforms, sorted: textproto files and NEM devices.
+/// Returns the names of the shipped platforms, sorted: textproto files and NEM devices.
 std::vector<std::string> shipped_names();
-/// Whether a name or one of its aliases (npm_lite.cfg) is a shipped platform.
+/// True if a name or one of its aliases (npm_lite.cfg) is a shipped platform.
 bool is_shipped(const std::string& name);
 
-/// A shipped name (aliases accepted), a .textproto file, a NEM config file (its last device), or a SCALE-Sim
-/// configuration (.cfg with sections). Overrides apply in order, then the result is validated. What a file
-/// says and a platform cannot goes to `notes`. Throws UserError with file, line, field, nearest name.
+/// Returns a shipped name (aliases accepted), a .textproto file, a NEM config file (its last device), or a
+/// SCALE-Sim configuration (.cfg with sections). Overrides apply in order, then the result is validated. What
+/// a file says and a platform cannot goes to `notes`. Throws UserError with file, line, field, nearest name.
 Platform load(const std::string& name_or_path, const Overrides& overrides = {},
               const std::vector<std::string>& search_paths = {}, Diagnostics* notes = nullptr);
 Platform parse_textproto(std::string_view text, const std::string& origin, const Overrides& overrides = {});
-/// A device of a NEM document, with inheritance resolved.
+/// Returns a device of a NEM document, with inheritance resolved.
 Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics,
                   const Overrides& overrides = {});
 void apply_override(Platform& platform, const std::string& path, const std::string& value);
@@ -48,7 +48,7 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Platform& platf
 
 /// What verifier and control see of the platform.
 DeviceLimits limits_of(const Platform& platform);
-/// The same, kept for whoever asks again: its variants are as many texts to read.
+/// Returns the same, kept for whoever asks again: its variants are as many texts to read.
 std::shared_ptr<const DeviceLimits> shared_limits_of(const Platform& platform);
 /// No device known: every variant of the 13 families and of kpusim_ext.
 DeviceLimits agnostic_limits();
@@ -60,7 +60,8 @@ nem::FileLoader file_loader(const std::vector<std::string>& search_paths);
 /// Looks a DRAM device up; the timing at the platform's data rate: burst, tCCD_S and tPPD keep their clocks,
 /// the other rules keep their nanoseconds, rounded up to whole clocks.
 proto::DdrDevice ddr_device(const Platform& platform);
-/// The device as its entry states it, at its own data rate; energy per command is computed from this one.
+/// Returns the device as its entry states it, at its own data rate; energy per command is computed from this
+/// one.
 const proto::DdrDevice& rated_ddr_device(const std::string& name);
 
 /// Reads an energy table: unknown and repeated keys, bad values, wrong units and missing sources are errors.
@@ -70,7 +71,8 @@ proto::EnergyTable energy_table(const Platform& platform);
 /// What every action of the platform costs, and its static powers (platforms/energy.md). A missing entry is
 /// an error.
 traces::EnergyPrices energy_prices(const Platform& platform);
-/// The same from a table that was read already; the platform's corner, node, voltage and temperature apply.
+/// Returns the same from a table that was read already; the platform's corner, node, voltage and temperature
+/// apply.
 traces::EnergyPrices energy_prices(const Platform& platform, const proto::EnergyTable& table);
 /// What the same actions cost at the low and the high corner of the platform's table.
 std::vector<traces::EnergyCorner> energy_corners(const Platform& platform);

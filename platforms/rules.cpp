@@ -25,7 +25,7 @@ bool is_kernel_cost(std::string_view name) {
 
 constexpr uint32_t accumulator_bytes = 4;
 
-/// Bytes a cycle that keep the longer side of the array fed at its hungriest type.
+/// Returns the bytes a cycle that keep the longer side of the array fed at its hungriest type.
 uint32_t operand_port_bytes(const proto::SystolicArray& array) {
     double widest = 1;
     for (const proto::MacRate& rate : array.rate()) {

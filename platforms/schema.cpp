@@ -20,7 +20,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// Words for a value that no field of the name takes; empty: the general ones will do.
+/// Returns words for a value that no field of the name takes; empty: the general ones will do.
 std::string explain_value(std::string_view value, std::string_view field) {
     for (const ParameterInfo& row : parameters()) {
         if (row.type.find('|') == std::string::npos || !ends_with(row.path, fmt::format(".{}", field)))
@@ -350,7 +350,7 @@ class Setter {
         }
     }
 
-    /// The entry whose first field, a text, is `key`: rate[i8], cost[exp].
+    /// Returns the entry whose first field, a text, is `key`: rate[i8], cost[exp].
     Message* find_or_add(Message& message, const FieldDescriptor* field, const std::string& key,
                          const std::string& name) {
         const auto* reflection = message.GetReflection();

@@ -17,7 +17,7 @@ using google::protobuf::Message;
 
 constexpr std::string_view engine_prefix = "engine.";
 
-/// A number at a path of single fields.
+/// Returns a number at a path of single fields.
 uint64_t number_at(const Message& root, std::string_view path) {
     const Message* message = &root;
     for (;;) {

@@ -86,7 +86,7 @@ const proto::VariantSet* find_variant_set(std::string_view name) {
     return nullptr;
 }
 
-/// The variants of a group, then of those that it holds. The table is ours: groups hold no circle.
+/// Collects the variants of a group, then of those that it holds. The table is ours: groups hold no circle.
 void collect(const proto::VariantSet& set, std::vector<std::string>& into) {
     for (const std::string& variant : set.variant()) {
         if (std::find(into.begin(), into.end(), variant) == into.end()) into.push_back(variant);
