@@ -27,7 +27,7 @@ py::list coverage(const std::string& path, const GivenOptions& given) {
     return rows;
 }
 
-/// Names of the operators that can be imported.
+/// Returns the names of the operators that can be imported.
 py::list known_operators() {
     py::list names;
     for (const onnx::KnownOperator& row : onnx::known_operators()) names.append(row.type);
@@ -77,7 +77,7 @@ py::dict row_of(const proto::Op& op) {
     return row;
 }
 
-/// The level of the buffer that a tensor stands in; empty for one without.
+/// Returns the level of the buffer that a tensor stands in; empty for one without.
 std::string level_of(const KPUProgram& program, const proto::Tensor& tensor) {
     for (const proto::Buffer& buffer : program.buffer()) {
         if (buffer.name() == tensor.buffer()) return proto::Level_Name(buffer.level());

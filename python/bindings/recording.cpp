@@ -21,7 +21,8 @@ namespace {
 
 using traces::Recording;
 
-/// The records. Those in memory without a copy: the array keeps the recording alive; those on disk as a copy.
+/// Returns the records. Those in memory without a copy: the array keeps the recording alive; those on disk as
+/// a copy.
 py::array records(const py::object& self) {
     const auto& events = self.cast<const Recording&>().events;
     using traces::Event;
@@ -297,7 +298,7 @@ std::string explain_data(const Recording& recording) {
     return json_of(explain::Explanation(graph));
 }
 
-/// Text and JSON of what differs between two runs.
+/// Returns the text and JSON of what differs between two runs.
 std::pair<std::string, std::string> diff(traces::DiffSide& a, traces::DiffSide& b, double threshold,
                                          size_t top) {
     traces::DiffOptions options;

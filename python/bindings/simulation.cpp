@@ -359,7 +359,7 @@ std::string report(runtime::Simulation& simulation, size_t width) {
     return text;
 }
 
-/// A method that converts what `use` returns of the simulation.
+/// Returns a method that converts what `use` returns of the simulation.
 template <typename Use>
 auto converted(Use use) {
     return [use](Simulation& self) {
