@@ -61,16 +61,16 @@ Platform resolve(Platform platform);
 /// A program as the package holds it.
 struct Program {
     std::shared_ptr<const Module> module;
-    Diagnostics findings;  ///< of the reader
+    Diagnostics findings;  ///< findings of the reader
     std::vector<std::string> search_paths;
     bool has_values = true;
     std::string no_values;  ///< why not, where files of its form have some
-    /// What its front end need not do again for another device (compiler::LoadRequest::kept).
+    /// State that its front end need not make again for another device (compiler::LoadRequest::kept).
     struct Kept {
         std::mutex mutex;
         std::any content;
     };
-    /// How it was made, when that depends on the device.
+    /// Way in which it was made, when that depends on the device.
     struct Recipe {
         compiler::Source source;
         GivenOptions options;

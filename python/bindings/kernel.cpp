@@ -6,7 +6,8 @@ namespace kpu::bindings {
 
 namespace {
 
-/// Of each buffer and scalar, in order: (name, access, element type, count, whether it is loaded or stored).
+/// Lists each buffer and scalar, in order: (name, access, element type, count, whether it is loaded or
+/// stored).
 py::list operands_of(const kernel::Code& code) {
     py::list rows;
     size_t next = 0;

@@ -99,8 +99,8 @@ py::dict row_of(const KPUProgram& program, const proto::Tensor& tensor) {
     return row;
 }
 
-/// Of the buffers that tiles of all operations share, whether they fill them or not: of each engine its L1, and a
-/// part of L2.
+/// Counts the bytes of the buffers that tiles of all operations share, whether they fill them or not: of each
+/// engine its L1, and a part of L2.
 uint64_t reserved_sram_bytes(const KPUProgram& program) {
     uint64_t bytes = 0;
     for (const proto::Buffer& buffer : program.buffer()) {
@@ -111,7 +111,7 @@ uint64_t reserved_sram_bytes(const KPUProgram& program) {
     return bytes;
 }
 
-/// What the program says of itself: operations, tensors, sizes, estimates.
+/// Describes what the program says of itself: operations, tensors, sizes, estimates.
 py::dict describe(const Program& held) {
     const KPUProgram& program = held.module->program;
     py::list ops, tensors;

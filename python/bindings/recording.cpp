@@ -178,7 +178,8 @@ py::dict power(const Recording& recording, std::optional<double> bin_ns) {
     return columns;
 }
 
-/// By component, engine or unit: name -> (W dynamic, W static, yJ dynamic, yJ static), each by bin. By op: name -> (W, yJ).
+/// Returns power by component, engine or unit: name -> (W dynamic, W static, yJ dynamic, yJ static), each by
+/// bin. By op: name -> (W, yJ).
 py::dict power_by(const Recording& recording, std::optional<double> bin_ns, const std::string& by) {
     const traces::RunInfo info = with_bins(recording, bin_ns);
     const PowerTrace trace = traces::power_trace(info, recording.events, info.bin_ps(),

@@ -176,7 +176,7 @@ class SharedEngine {
   public:
     explicit SharedEngine(const EngineConfig& config) : engine_(config) {}
 
-    /// Without the GIL, alone on the engine.
+    /// Calls without the GIL, alone on the engine.
     template <class Call>
     auto with(const Call& call) {
         const py::gil_scoped_release release;

@@ -1,4 +1,4 @@
-"""What functions take: wrong arguments are errors that say what is right."""
+"""Checks of functions' arguments: wrong ones are errors that say what is right."""
 
 from __future__ import annotations
 

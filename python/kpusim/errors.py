@@ -1,4 +1,4 @@
-"""What can go wrong: the user's mistakes, failures of the simulated program, and our own bugs."""
+"""Errors: the user's mistakes, failures of the simulated program, and our own bugs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DiagnosticRow = tuple[str, str, int, int, str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding about a program, a platform or an argument.
+    """A finding about a program, a platform or an argument.
 
     Attributes
     ----------

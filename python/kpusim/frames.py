@@ -32,7 +32,7 @@ def extra(module: str, use: str, name: str = "plots") -> ModuleType:
 
 
 def frame_of(run: Run, table: str) -> DataFrame:
-    """One table of the run as a ``pandas.DataFrame``."""
+    """Return one table of the run as a ``pandas.DataFrame``."""
     makers: dict[str, Callable[[], DataFrame]] = {
         "ops": lambda: framed(ops_rows(run)),
         "stalls": lambda: framed(stall_columns(run)),
@@ -63,7 +63,7 @@ def ops_rows(run: Run) -> list[dict[str, Any]]:
 
 
 def stall_columns(run: Run) -> dict[str, Any]:
-    """What every unit did when, and why: the columns of the stall trace."""
+    """Return the columns of the stall trace: the states of every unit, and their causes."""
     return dict(vars(run.events.intervals))
 
 

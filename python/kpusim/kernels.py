@@ -45,7 +45,7 @@ class Kernel:
         self._text = text
 
     def __repr__(self) -> str:
-        """Its head."""
+        """Write its head."""
         return f"Kernel({self.name}({', '.join(map(str, self.buffers))}))"
 
     def __call__(

@@ -95,7 +95,7 @@ def program_and_platform(
     overrides: Mapping[str, OverrideValue],
     options: Mapping[str, OptionValue],
 ) -> tuple[Program, Platform | None]:
-    """What runs on what: the platform given, else the program's own, with overrides and what it needs."""
+    """Choose the program and its platform: the one given, else the program's own, with overrides."""
     if platform is None:
         program = Program.of(source, options=options)
         target = program.platform(**overrides)
@@ -144,7 +144,7 @@ def ordered_loop_values(
 
 
 def input_digest(array: Array | None, fill: str | int | None) -> str:
-    """What the manifest says of an input: SHA-256 of its elements, or how it was filled."""
+    """Return what the manifest says of an input: SHA-256 of its elements, or how it was filled."""
     if array is not None:
         return hashlib.sha256(array.tobytes()).hexdigest()
     if fill is None:

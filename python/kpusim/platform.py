@@ -14,7 +14,7 @@ OverrideValue = str | int | float | bool
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter that :meth:`Platform.with_` can change.
+    """A parameter that :meth:`Platform.with_` can change.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Platform:
 
     @staticmethod
     def parameters() -> list[Parameter]:
-        """Every parameter of a platform."""
+        """List every parameter of a platform."""
         return [Parameter(*row) for row in _core.parameter_table()]
 
     @property
@@ -137,7 +137,7 @@ class Platform:
         return self._core.units()
 
     def text(self) -> str:
-        """Every parameter as protobuf text, derived ones included."""
+        """Write every parameter as protobuf text, derived ones included."""
         return self._core.text()
 
     def __reduce__(self) -> tuple[object, tuple[str]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kpusim.run import Run
 
-#: Of causes, as on the page of `explain`; others are grey.
+#: Colours of causes, as on the page of `explain`; others are grey.
 CAUSES = {
     "busy.useful": "#2f7d4f", "busy.fill_drain": "#8fc46b", "busy.padding": "#d3c64f",
     "busy.overhead": "#9aa86a", "busy.compute": "#2f7d4f", "stalled.memory": "#c0392b",
@@ -32,7 +32,7 @@ CAUSES = {
     "stalled.backpressure": "#00897b", "stalled.structural": "#546e7a", "stalled.configuration": "#5c6bc0",
     "stalled.dependency": "#90a4ae", "stalled.issue_window": "#b7c3cc", "idle.other": "#dfe4ea",
 }  # fmt: skip
-#: Of the levels of memory.
+#: Colours of the levels of memory.
 LEVEL_COLOURS = {"dram": "#c0392b", "l2": "#d9822b", "l1": "#2f6db5"}
 
 
@@ -56,12 +56,12 @@ def axes_of(run: Run, axes: Axes | None, size: tuple[float, float] = (9, 4.5)) -
 
 
 def title_of(run: Run) -> str:
-    """What ran on what."""
+    """Say what ran on what."""
     return f"{run.program} on {run.platform}: {run.cycles:,} cycles"
 
 
 def draw_units(run: Run, axes: Axes | None) -> Axes:
-    """Where each unit's time went."""
+    """Draw where each unit's time went."""
     axes = axes_of(run, axes)
     found = shares(run)
     names = list(found)
@@ -120,7 +120,7 @@ def draw_power(run: Run, axes: Axes | None, by: str = "source") -> Axes:
 
 
 def draw_timeline(run: Run, axes: Axes | None, units: Iterable[str] = ()) -> Axes:
-    """What each unit did over time, a row each: cause by colour; idle time is empty."""
+    """Draw the states of each unit over time, a row each: cause by colour; idle time is empty."""
     timeline = run.timeline
     patterns = list(units)
     chosen = [
@@ -150,7 +150,7 @@ def draw_timeline(run: Run, axes: Axes | None, units: Iterable[str] = ()) -> Axe
 
 
 def draw_stalls(run: Run, axes: Axes | None) -> Axes:
-    """Where each unit's time went, cause by cause; idle time is left out."""
+    """Draw where each unit's time went, cause by cause; idle time is left out."""
     axes = axes_of(run, axes, (10, 5))
     units = dict.fromkeys(key.split(".", 1)[0] for key in run.stats.under("units"))
     causes = [name for name in _core.cause_names() if not name.startswith("idle.") and name in CAUSES]
@@ -220,7 +220,7 @@ def draw_roofline(run: Run, axes: Axes | None) -> Axes:
 
 
 def draw_memory(run: Run, axes: Axes | None, level: Level = "dram") -> Axes:
-    """Which addresses of a level were read and written when."""
+    """Draw which addresses of a level were read and written when."""
     traffic = run.traffic
     axes = axes_of(run, axes, (10, 4.5))
     handles = []
@@ -239,7 +239,7 @@ def draw_memory(run: Run, axes: Axes | None, level: Level = "dram") -> Axes:
 
 
 def draw_banks(run: Run, axes: Axes | None, count: str = "bursts") -> Axes:
-    """What the banks of DRAM did over time, a row each, channel by channel."""
+    """Draw what the banks of DRAM did over time, a row each, channel by channel."""
     banks = run.traffic.banks
     known = {"bursts": banks.counts["reads"] + banks.counts["writes"], **banks.counts}
     if not isinstance(count, str) or count not in known:

@@ -13,7 +13,7 @@ Accuracy = float | Literal["best"]
 
 @dataclass(frozen=True, kw_only=True)
 class Mixing:
-    """Which operations are wider than the others, and how ranges are calibrated.
+    """Operations that are wider than the others, and how ranges are calibrated.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a run gives: outputs, statistics, operations, hazards, events, power."""
+"""Results of a run: outputs, statistics, operations, hazards, events, power."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ StrPath = str | os.PathLike[str]
 
 
 class Stat(NamedTuple):
-    """One statistic.
+    """A statistic.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Stats(Mapping[str, int | float]):
         return (key[len(self._prefix) :] for key in self._core.keys(self._prefix))
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """Count the keys."""
         return len(self._core.keys(self._prefix))
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ def number_text(value: int | float) -> str:
 
 @dataclass(frozen=True)
 class OpRow:
-    """What an operation of the front end cost; a row of ``ops.csv``.
+    """Costs of an operation of the front end; a row of ``ops.csv``.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ class Hazard:
 
 
 class Intervals:
-    """Every stretch of time in which the state of a unit did not change: the stall trace, as columns.
+    """Stretches of time in which the state of a unit did not change: the stall trace, as columns.
 
     Over a unit the cycles sum to ``cycles.total``, and those of a cause to ``units.<unit>.<cause>``.
 
@@ -236,7 +236,7 @@ class Intervals:
         self.blamed: list[str] = columns["blamed"]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Count the stretches."""
         return len(self.unit)
 
     def __repr__(self) -> str:
@@ -246,7 +246,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a run took its cycles.
+    """Explanation of a run's cycles.
 
     Attributes
     ----------
@@ -266,7 +266,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Change:
-    """One thing about a run that could be otherwise, and what it would come to.
+    """A change of a run, and what it would come to.
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ class Change:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What changes would save, by simulation.
+    """Savings by changes, found by simulation.
 
     Attributes
     ----------
@@ -343,7 +343,7 @@ class Events:
 
     @cached_property
     def intervals(self) -> Intervals:
-        """What every unit did when, and why."""
+        """States of every unit over time, and their causes."""
         return Intervals(self._recording)
 
     @cached_property
@@ -353,7 +353,7 @@ class Events:
 
     @cached_property
     def traffic(self) -> Traffic:
-        """Every request to a memory, as arrays.
+        """Requests to memories, as arrays.
 
         Raises
         ------
@@ -377,7 +377,7 @@ class Events:
         return Power(self._recording, bin_ns)
 
     def explain(self, name: str | None = None) -> Explanation:
-        """Why the run took its cycles: of the whole run, of an operation or a task by its name.
+        """Explain why the run took its cycles: of the whole run, of an operation or a task by its name.
 
         Raises
         ------
@@ -464,7 +464,7 @@ class Events:
         )
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """Count the records."""
         return len(self.records)
 
     def __repr__(self) -> str:

@@ -39,7 +39,7 @@ Status = Literal["finished", "paused", "deadlock", "limit_reached", "interrupted
 
 
 class Simulation:
-    """One program on one device. Any number of them can live at the same time, on different devices.
+    """A program on a device. Any number of them can live at the same time, on different devices.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ class Simulation:
         return self._core.now()
 
     def state(self) -> State:
-        """What every unit does, and every task that is issued and not complete."""
+        """Return what every unit does, and every task that is issued and not complete."""
         row = self._core.state()
         tasks = tuple(
             TaskStatus(serial, name, state, missing) for serial, _, name, state, missing in row.pop("tasks")
@@ -316,12 +316,12 @@ class Simulation:
         return self._core.output(name)
 
     def outputs(self) -> dict[str, Array]:
-        """Every output as it is now."""
+        """Return every output as it is now."""
         return {spec.name: self._core.output(spec.name) for spec in self.output_specs}
 
     @property
     def readable_names(self) -> list[str]:
-        """What :meth:`read` takes: tensors, buffers and regions."""
+        """List what :meth:`read` takes: tensors, buffers and regions."""
         regions = [row["name"] for row in self._core.regions()]
         return list(dict.fromkeys(self._core.stored_names() + regions))
 
@@ -404,7 +404,7 @@ class Simulation:
         return Stats(twin._core.stats())
 
     def result(self) -> Run:
-        """What it gave so far. Ends a run that is paused: the next one starts from cycle 0."""
+        """Return what it gave so far. Ends a run that is paused: the next one starts from cycle 0."""
         self._warn_of_hazards(3)
         return self._result()
 

@@ -1,4 +1,4 @@
-"""What there is: front ends, which make programs of files, and kinds of traces, with their options."""
+"""Tables of front ends, which make programs of files, and of kinds of traces, with their options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from kpusim import _core
 from kpusim.arrays import Array
 from kpusim.errors import ArgumentError
 
-#: Of an input that becomes a constant: a number, a list of them, an array, or the name of a ``.npy`` file.
+#: Value of an input that becomes a constant: a number, a list of them, an array, or the name of a ``.npy``
+#: file.
 BoundValue = int | float | str | os.PathLike[str] | Array | Sequence[Any]
 OptionValue = str | int | os.PathLike[str] | Mapping[str, int] | Mapping[str, BoundValue]
 

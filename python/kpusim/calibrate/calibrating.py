@@ -24,7 +24,7 @@ SLACK = 1e-3  #: by which an error may be above the stated one: it was written w
 
 @dataclass(frozen=True)
 class Errors:
-    """How far rows are off: |simulated - measured| / measured.
+    """Errors of rows: |simulated - measured| / measured.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Errors:
 
     @classmethod
     def of(cls, signed: Sequence[float]) -> Errors:
-        """Of signed errors."""
+        """Summarise signed errors."""
         values = np.abs(signed)
         return cls(len(signed), float(np.median(values)), float(np.mean(values)),
                    float(np.quantile(values, 0.9)), float(np.mean(signed)))  # fmt: skip
@@ -61,7 +61,7 @@ class Compared:
 
 @dataclass
 class Calibration:
-    """What a fit gave.
+    """Result of a fit.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class Fits:
         self._data, self._simulated, self._keep = data, simulated, keep_outliers
 
     def fit(self, problem: Problem, start: Vector) -> Vector:
-        """As of ``fitting.fit``; outliers are told with their file."""
+        """Do the same as ``fitting.fit``; outliers are told with their file."""
         try:
             return fit(problem, start, keep_outliers=self._keep)
         except UserError as error:
@@ -261,7 +261,7 @@ class Fits:
 
 
 def cause_of(values: Values) -> str:
-    """What most of a row's time went to: compute, or the largest cause of stalls of any kind of unit."""
+    """Name what most of a row's time went to: compute, or the largest cause of stalls of any kind of unit."""
     parts = {name: values.get(f"cycles.{name}", 0.0) for name in ("compute", "memory_stall", "other")}
     largest = max(parts, key=lambda name: parts[name])
     if largest == "compute":

@@ -46,7 +46,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement.
+    """A measurement.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ _SIZES = r"[1-9]\d{0,8}(?:x[1-9]\d{0,8})*"
 
 @dataclass(frozen=True)
 class Operation:
-    """One operator on tensors of known sizes.
+    """An operator on tensors of known sizes.
 
     Attributes
     ----------

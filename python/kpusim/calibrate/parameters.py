@@ -17,7 +17,7 @@ FROM_ZERO = 64.0  #: upper bound of a parameter that is 0, if none is given
 
 @dataclass(frozen=True)
 class Parameter:
-    """One of them.
+    """A parameter that is fitted.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ def _check_bounds(
 
 
 def _check_steps(platform: Platform, parameter: Parameter) -> None:
-    """What takes powers of two alone has no slope."""
+    """Refuse parameters that take powers of two alone: they have no slope."""
     if not parameter.whole:
         return
     near = [
@@ -162,7 +162,7 @@ def _check_steps(platform: Platform, parameter: Parameter) -> None:
 
 
 def _refusal(platform: Platform, name: str, value: float, whole_only: bool) -> str | None:
-    """What the platform says of a value; None: it takes it."""
+    """Return what the platform says of a value; None: it takes it."""
     try:
         platform.with_(**{name: int(value) if whole_only else whole(value)})
     except UserError as error:

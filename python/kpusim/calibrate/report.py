@@ -50,7 +50,7 @@ def _line(name: str, item: Compared) -> str:
 
 
 def notes_of(found: Calibration) -> list[str]:
-    """What a user should know of the fit."""
+    """Return what a user should know of the fit."""
     notes = list(found.notes)
     for item in found.fitted:
         name = item.parameter.name
@@ -66,7 +66,7 @@ def notes_of(found: Calibration) -> list[str]:
 
 
 def json_of(found: Calibration) -> str:
-    """All of it."""
+    """Write all of it as JSON."""
     tree: dict[str, Any] = {
         "schema": 1,
         "data": {"file": found.data.path.name, "sha256": found.data.digest, "unit": found.data.unit},
@@ -98,7 +98,7 @@ def json_of(found: Calibration) -> str:
 
 
 def check_text(name: str, found: Check) -> str:
-    """One line on a platform that is held against measurements."""
+    """Write one line on a platform that is held against measurements."""
     verdict = "within" if found.passed else "above"
     return (
         f"{name}: mean error {100 * found.errors.mean:.2f} % of {found.errors.rows} rows (median "

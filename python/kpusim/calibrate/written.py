@@ -21,7 +21,7 @@ MARK = "# written by kpusim calibrate"
 
 @dataclass(frozen=True)
 class Stated:
-    """What the head of such a file says.
+    """Statements in the head of such a file.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Stated:
 
 
 def stated_of(source: str) -> Stated | None:
-    """What a platform's file says of its fit; None of one that was not fitted.
+    """Return what a platform's file says of its fit; None for one that was not fitted.
 
     Raises
     ------
@@ -158,5 +158,5 @@ def _check(text: str, target: Path, wanted: Platform) -> None:
 
 
 def plain_text(platform: Platform) -> str:
-    """All that decides results: without what a platform is called."""
+    """Return all that decides results: the text without the platform's name."""
     return re.sub(r"(?m)^(name|version|description|source): .*\n", "", platform.text())

@@ -165,7 +165,7 @@ class KPUCompiler(KPUCompilerInterface):
         precision: KPUPrecision | str | None = None, *, onnx_path: ModelPath | None = None,
         example_inputs: tuple[Any, ...] | None = None,
     ) -> list[str]:  # fmt: skip
-        """What keeps a model from being compiled; empty when nothing does.
+        """List what keeps a model from being compiled; empty when nothing does.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class KPUCompiler(KPUCompilerInterface):
     def _refusals(
         self, path: Path, config: KPUConfig, platform: Platform, kinds: list[KPUPrecision]
     ) -> list[str]:
-        """What compilation says for each precision; once where all say the same."""
+        """Return what compilation says for each precision; once where all say the same."""
         found: dict[str, list[str]] = {}
         for kind in kinds:
             try:
@@ -442,7 +442,7 @@ def add_estimates(result: KPUProgram, program: Program) -> None:
 
 
 def first_sentence(error: KpusimError) -> str:
-    """What an error says before its fix."""
+    """Return what an error says before its fix."""
     return error.message.partition(", so its time")[0]
 
 

@@ -90,7 +90,7 @@ def described(name: str) -> KPUConfig:
 
 
 def parts_of(name: str) -> tuple[MemoryConfig, ComputeConfig, list[KPUPrecision]]:
-    """What a configuration of this name has if nothing is given."""
+    """Return what a configuration of this name has if nothing is given."""
     if name == BASE or not isinstance(name, str) or name not in shipped():
         return MemoryConfig(), ComputeConfig(), [KPUPrecision.INT8, KPUPrecision.FP16]
     own = described(name)
@@ -106,7 +106,7 @@ def base_of(config: KPUConfig) -> str:
 
 
 def issues_of(config: KPUConfig) -> list[str]:
-    """What is wrong with a configuration, so that it is no device; empty when nothing is."""
+    """List what is wrong with a configuration, so that it is no device; empty when nothing is."""
     try:
         issues = list(config.validate())
     except (TypeError, AttributeError) as error:
@@ -148,7 +148,7 @@ WHOLE_MEMORY = "sram_l1_bytes sram_l2_bytes dram_bytes cache_line_bytes l1_assoc
 
 
 def _key(config: KPUConfig, base: str) -> dict[str, OverrideValue]:
-    """What of a configuration the platform depends on; DRAM in channels like those of the base."""
+    """Return what of a configuration the platform depends on; DRAM in channels like those of the base."""
     memory, compute = config.memory, config.compute
     usual, (ports, old_channels, old_rate) = described(base).memory, _counts(base)
     channels = max(
@@ -182,7 +182,7 @@ def _key(config: KPUConfig, base: str) -> dict[str, OverrideValue]:
 
 @cache
 def _counts(name: str) -> tuple[int, int, int]:
-    """Of a shipped platform: ports of L2, channels of DRAM, data rate."""
+    """Return the counts of a shipped platform: ports of L2, channels of DRAM, data rate."""
     text = loaded(name).text()
 
     def number(pattern: str, default: int) -> int:

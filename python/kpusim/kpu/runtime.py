@@ -30,7 +30,7 @@ from kpusim.program import Program
 from kpusim.run import Run
 from kpusim.simulation import Mode, Simulation
 
-#: Of the random inputs of a typical case, for programs whose time depends on values.
+#: Seed of the random inputs of a typical case, for programs whose time depends on values.
 TYPICAL_SEED = 1
 
 

@@ -119,7 +119,7 @@ class KPUSimulator(KPUSimulatorInterface):
         return simulation.cycle
 
     def get_state(self) -> dict[str, Any]:
-        """What the device does now.
+        """Return what the device does now.
 
         Returns
         -------
@@ -183,7 +183,7 @@ class KPUSimulator(KPUSimulatorInterface):
                 ]
 
     def _events(self) -> Events:
-        """What happened so far: runs repeat exactly, so a second one up to here is recorded."""
+        """Return what happened so far: runs repeat exactly, so a second one up to here is recorded."""
         simulation = self._loaded()
         twin = simulation._again("accesses")
         twin.set_inputs(simulation._inputs)

@@ -49,7 +49,7 @@ PRECISIONS = {
 
 @dataclass
 class PowerConfig:
-    """What validation of power compares: watts, and the deviation of the prediction in percent."""
+    """Limits that validation of power compares: watts, and the deviation of the prediction in percent."""
 
     power_budget_watts: float = 5.0
     tolerance_percent: float = 20.0
@@ -58,7 +58,7 @@ class PowerConfig:
 
 @dataclass
 class ValidationConfig:
-    """How much is compared; ``test_data`` has the samples: arrays, or a folder of pictures."""
+    """Extent of a comparison; ``test_data`` has the samples: arrays, or a folder of pictures."""
 
     num_samples: int = 100
     tolerance_percent: float = 1.0
@@ -253,7 +253,7 @@ def onnx_file(model: object, shape: tuple[int, ...], folder: Path) -> Path:
 
 
 def metadata_of(program: KPUProgram) -> dict[str, Any]:
-    """What a deployment reports of a program."""
+    """Return what a deployment reports of a program."""
     return {
         "kpu_version": program.target_config.version,
         "estimated_cycles": program.estimated_total_cycles,
@@ -368,7 +368,7 @@ def pictures(folder: str | Path, shape: tuple[int, ...]) -> Iterator[Array]:
 
 
 def expected(model: Callable[[Any], Any], sample: Array) -> Array:
-    """What a model gives; a module of PyTorch is called with a tensor."""
+    """Return what a model gives; a module of PyTorch is called with a tensor."""
     if type(model).__module__.partition(".")[0] != "torch" and not hasattr(model, "state_dict"):
         return np.asarray(model(sample))
     import torch

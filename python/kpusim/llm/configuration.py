@@ -37,7 +37,7 @@ class Fields:
         return self._tree.get(field) is not None
 
     def raw(self, field: str) -> Any:
-        """As it stands there; None where it does not."""
+        """Return the field as it stands there; None where it does not."""
         return self._tree.get(field)
 
     def count(self, field: str, default: int | None = None, least: int = 1) -> int:
@@ -67,7 +67,7 @@ class Fields:
         return value
 
     def choice(self, field: str, known: Mapping[str, T], default: str | None = None) -> T:
-        """What a word stands for."""
+        """Return what a word stands for."""
         value = self._tree.get(field)
         value = default if value is None else value
         if value is None:

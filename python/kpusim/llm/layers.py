@@ -1,4 +1,4 @@
-"""Layers of a decoder as ONNX: of prompts, and of one token behind a cache.
+"""Layers of a decoder as ONNX: of prompts, and of one token after a cache.
 
 Keys and values are never repeated for the heads of queries that share them: those are rows of one product.
 Prompts go by blocks of queries, each over the keys before its end: no block above the diagonal is computed.
@@ -20,7 +20,7 @@ QUERIES = 512  #: of a prompt, whose scores are computed at once: few enough tha
 
 @dataclass(frozen=True)
 class Step:
-    """What goes through the model at once.
+    """Tokens that go through the model at once.
 
     Attributes
     ----------

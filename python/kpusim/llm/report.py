@@ -15,9 +15,9 @@ from typing import Any
 from kpusim.errors import UserError
 from kpusim.llm.composing import MODEL_FILE, Estimate, Row
 
-#: What a folder of an estimate holds, beside models/.
+#: Files of an estimate's folder, beside models/.
 FILES = ("report.txt", "table.csv", "pieces.csv", "llm.json", "platform.textproto")
-#: What makes operations faster that a resource bounds.
+#: Advice on what makes operations faster that a resource bounds.
 HELP = {
     "dram": "more DRAM bandwidth (ddr.channels, ddr.data_rate_mtps) or fewer bytes (--precision, --kv)",
     "array": "more multipliers (engine.array.rows, engine.array.cols, engine.count) or a faster clock",
@@ -92,7 +92,7 @@ def _shares(parts: dict[str, int], cycles: int) -> str:
 
 
 def _advice(row: Row) -> str:
-    """By what bounds most of the time."""
+    """Advise by what bounds most of the time."""
     bound, cycles = next(iter(row.bounds.items()))
     share, least = cycles / row.cycles, row.bound_cycles[bound] / cycles
     if bound not in HELP:
@@ -143,7 +143,7 @@ def _csv(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Floats without the last digits, which sums leave behind."""
+    """Write floats without the last digits, which sums leave inexact."""
     return f"{value:.10g}" if isinstance(value, float) else value
 
 
@@ -166,7 +166,7 @@ def _pieces(found: Estimate) -> list[dict[str, Any]]:
 
 
 def json_of(found: Estimate) -> str:
-    """All of it."""
+    """Write all of it as JSON."""
     tree = {
         "schema": 1,
         "model": {**asdict(found.model), "layers": [

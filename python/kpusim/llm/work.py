@@ -1,4 +1,4 @@
-"""What a step takes: pieces that are simulated once, and how often each comes."""
+"""Work of a step: pieces that are simulated once, and how often each comes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Piece:
     whole: bool = False
 
     def name(self) -> str:
-        """For people."""
+        """Name it for people."""
         what = "whole" if self.whole else "head" if self.layer is None else f"layer ({self.layer.name()})"
         if self.layer is None and not self.whole:
             return f"{what}, batch {self.step.batch}"
@@ -47,7 +47,7 @@ def pieces_of(model: Model, step: Step, *, whole: bool) -> dict[Piece, int]:
 
 
 def resident_bytes(model: Model, step: Step, formats: Formats) -> float:
-    """What lies in DRAM for a step: all weights, of each expert too, and the cache with the new positions."""
+    """Count the bytes in DRAM for a step: all weights, of each expert too, and the longer cache."""
     total = graph_of(Piece(Step(1, 1, None)), model, formats, Routing()).weight_bytes
     for one, count in model.kinds().items():
         tokens = 64 * max(one.feed.experts, 1)  # so many that each expert is chosen

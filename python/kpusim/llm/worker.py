@@ -52,7 +52,7 @@ class Operations:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run took.
+    """Measurements of a run.
 
     Attributes
     ----------

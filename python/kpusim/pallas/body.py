@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Notes:
-    """What an export collects beside its form.
+    """Notes that an export collects beside its form.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Equation:
     def inlined(
         self, function: Callable[..., Any], kinds: Sequence[tuple[Sequence[int], Any]] | None = None
     ) -> list[Atom]:
-        """What jax makes of a function of the operands, taken as of these shapes and types."""
+        """Export what jax makes of a function of the operands, taken as of these shapes and types."""
         if kinds is None:
             kinds = [(var.aval.shape, var.aval.dtype) for var in self.source.invars]
         closed = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(*kind) for kind in kinds))
@@ -177,7 +177,7 @@ class Body:
 
     @contextlib.contextmanager
     def made_of_others(self, place: str) -> Iterator[None]:
-        """While what an equation is made of is exported: that has its place."""
+        """Give what an equation is made of its place while that is exported."""
         outer = self.made_at
         self.made_at = outer or place
         try:
@@ -212,7 +212,7 @@ class Body:
         return rows
 
     def atom(self, value: Any, scope: Mapping[Any, Atom]) -> Atom:
-        """What stands for a variable, a literal, or a number of the host."""
+        """Return what stands for a variable, a literal, or a number of the host."""
         if isinstance(value, jx.Literal):
             return literal(value.val, value.aval.dtype)
         if isinstance(value, jx.Var):

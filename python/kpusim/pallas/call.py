@@ -1,4 +1,4 @@
-"""One `pallas_call` in the exported form: its grid, its operands with their blocks, and its body."""
+"""A `pallas_call` in the exported form: its grid, its operands with their blocks, and its body."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Call:
 
 
 def dim(size: Any) -> list[Any]:
-    """One dimension of a block."""
+    """Export one dimension of a block."""
     if isinstance(size, jx.Blocked):
         return ["blocked", int(size.block_size)]
     if isinstance(size, jx.Squeezed):

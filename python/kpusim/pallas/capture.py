@@ -123,7 +123,7 @@ class Capture:
         self.step("move", {"from": source.array, "to": target, **move.form(), "line": self.notes.line(place)})
 
     def run(self, closed: Any, values: Sequence[Value]) -> list[Value]:
-        """All equations of a jaxpr."""
+        """Run all equations of a jaxpr."""
         jaxpr, constants = jx.opened(closed)
         scope: dict[Any, Value] = dict(zip(jaxpr.invars, values, strict=True))
         scope |= {var: Known(np.asarray(c)) for var, c in zip(jaxpr.constvars, constants, strict=True)}
@@ -133,7 +133,7 @@ class Capture:
         return [value_of(var, scope) for var in jaxpr.outvars]
 
     def results(self, equation: Any, values: list[Value]) -> Sequence[Value]:
-        """What one equation gives; anything at all if it is not supported, which is noted."""
+        """Return what one equation gives; anything at all if it is not supported, which is noted."""
         place = jx.place_of(equation) or "unknown line"
         try:
             return self.equation(equation, values, place)
@@ -142,7 +142,7 @@ class Capture:
             return [View(0, tuple(var.aval.shape)) for var in equation.outvars]
 
     def equation(self, equation: Any, values: list[Value], place: str) -> Sequence[Value]:
-        """What one equation outside of kernels becomes."""
+        """Export one equation outside of kernels."""
         equation = jx.as_call(equation) or equation
         primitive = equation.primitive
         if primitive is jx.pallas_call_p:
@@ -252,7 +252,7 @@ class Capture:
         return [*state, *(View(array, shape) for array, shape in zip(stacked, shapes, strict=True))]
 
     def row(self, value: Value, index: int, place: str) -> Value:
-        """One row of what a scan goes through."""
+        """Take one row of what a scan goes through."""
         if isinstance(value, Known):
             return Known(value.value[index])
         kind = self.arrays[value.array]["type"]
@@ -346,7 +346,7 @@ def declared(shape: Sequence[int]) -> list[int]:
 
 
 def value_of(var: Any, scope: dict[Any, Value]) -> Value:
-    """What stands for a variable or a literal."""
+    """Return what stands for a variable or a literal."""
     if isinstance(var, jx.Literal):
         return Known(np.asarray(var.val, dtype=var.aval.dtype))
     return scope[var]
@@ -371,7 +371,7 @@ def folded(equation: Any, values: Sequence[Value]) -> list[Value]:
 
 
 def on_mesh(kernel: Any) -> str:
-    """What is not there of a call that is no `pallas_call`."""
+    """Say what is missing for a call that is no `pallas_call`."""
     return (
         f"`{kernel.primitive.name}`: a kernel on a mesh of cores other than those of pl.kernel on TensorCores"
     )

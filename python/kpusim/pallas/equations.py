@@ -1,4 +1,4 @@
-"""What each primitive becomes in the exported form. The documentation's coverage table is made of these."""
+"""Exports of each primitive. The documentation's coverage table is made of these."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def empty(equation: Equation) -> Sequence[Atom]:
 
 @handles("platform_index")
 def platform_index(equation: Equation) -> Sequence[Atom]:
-    """Which branch the platform takes: that of a host, whose values are ours."""
+    """Choose the branch of the platform: that of a host, whose values are ours."""
     names = equation.params["platforms"]
     found = next(i for i, some in enumerate(names) if some is None or "cpu" in some)
     return [literal(found, np.dtype(np.int32))]
@@ -118,7 +118,7 @@ def pack_elementwise(equation: Equation) -> Sequence[Atom]:
 
 @handles("unpack_elementwise")
 def unpack_elementwise(equation: Equation) -> Sequence[Atom]:
-    """One of the arrays that were packed, widened."""
+    """Widen one of the arrays that were packed."""
     packed, bits, unsigned = packing(equation, equation.params["unpacked_dtype"])
     shape, atoms = equation.shape(0), equation.atoms
     if equation.dtype(0) != unsigned:
@@ -233,13 +233,13 @@ def transpose(equation: Equation) -> Sequence[Atom]:
 
 @handles("concatenate")
 def concatenate(equation: Equation) -> Sequence[Atom]:
-    """One after another."""
+    """Join the operands one after another."""
     return equation.emit("concatenate", equation.atoms, dimension=int(equation.params["dimension"]))
 
 
 @handles("stack")
 def stack(equation: Equation) -> Sequence[Atom]:
-    """Along a new dimension: reshaped, then concatenated."""
+    """Join along a new dimension: reshaped, then concatenated."""
     axis = int(equation.params["axis"])
     shape = list(equation.shape(0))
     shape.insert(axis, 1)
@@ -329,7 +329,7 @@ def gather(equation: Equation) -> Sequence[Atom]:
 
 
 def fill_of(value: Any, dtype: Any) -> Atom:
-    """What a gather gives outside: by default NaN, the least signed or the largest unsigned number."""
+    """Return what a gather gives outside: by default NaN, the least signed or the largest unsigned number."""
     if value is not None:
         return literal(value, dtype)
     if dtype == np.bool_:
@@ -348,7 +348,7 @@ def reduce(equation: Equation) -> Sequence[Atom]:
 
 @handles("argmax", "argmin")
 def arg_reduce(equation: Equation) -> Sequence[Atom]:
-    """Where the largest or least stands, the first of equals."""
+    """Find where the largest or least stands, the first of equals."""
     (axis,) = equation.params["axes"]
     return equation.emit(equation.source.primitive.name, equation.atoms, axis=int(axis))
 
@@ -415,14 +415,14 @@ def dot_general(equation: Equation) -> Sequence[Atom]:
 
 @handles("program_id", "num_programs")
 def program_id(equation: Equation) -> Sequence[Atom]:
-    """Where in the grid, or how large it is."""
+    """Return the place in the grid, or how large it is."""
     axis = equation.body.axes[int(equation.params["axis"])]
     return equation.emit(equation.source.primitive.name, [], axis=axis)
 
 
 @handles("axis_index")
 def axis_index(equation: Equation) -> Sequence[Atom]:
-    """Where along an axis of the grid that has a name, as those of a mesh of cores have."""
+    """Return the place along an axis of the grid that has a name, as those of a mesh of cores have."""
     name, names = equation.params["axis_name"], equation.body.names
     if name not in names:
         raise Refused(f"`axis_index` of {name}, which is no axis of the grid")
@@ -441,7 +441,7 @@ def roll(equation: Equation) -> Sequence[Atom]:
 
 @handles("debug_print", "debug_callback", "delay", "trace_value")
 def dropped(equation: Equation) -> Sequence[Atom]:
-    """Nothing here: the caller is told."""
+    """Export nothing: the caller is told."""
     equation.body.notes.dropped.setdefault(equation.source.primitive.name, equation.place)
     return []
 

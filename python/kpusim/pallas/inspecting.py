@@ -1,4 +1,4 @@
-"""What a function's kernels consist of, and how long each step with them takes."""
+"""Contents of a function's kernels, and how long each step with them takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kpusim.simulation import Simulation
 
 @dataclass(frozen=True)
 class Inspection:
-    """What :func:`inspect` found.
+    """Findings of :func:`inspect`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Everything of jax that is not public, and where its releases differ. No other file imports ``jax._src``."""
+"""Internals of jax that are not public, and where its releases differ. No other file imports ``jax._src``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ threefry2x32 = getattr(tpu_random, "threefry2x32", prng)
 
 @dataclass(frozen=True)
 class Release:
-    """Where a release of jax differs from others.
+    """Differences of a release of jax from others.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ TpuParams = tpu_core.CompilerParams
 pallas_call_p = calls.pallas_call_p
 shard_map_p = shard_map.shard_map_p
 with_memory_space_constraint_p = pallas_core.with_memory_space_constraint_p
-#: What `pl.kernel` and `pl.core_map` make, and `pl.run_state` around the latter.
+#: Primitives that `pl.kernel` and `pl.core_map` make, and `pl.run_state` around the latter.
 MESH_KERNELS = {mpmd.mpmd_map_p, pallas_core.core_map_p}
 OF_CORES = MESH_KERNELS | {discharge.run_state_p}
 #: Primitives that only carry another jaxpr, and where it stands.
@@ -159,7 +159,7 @@ PRIMITIVES = known_primitives()
 
 
 def release() -> Release:
-    """What is known of the jax that is installed.
+    """Return what is known of the jax that is installed.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def as_call(equation: Any) -> Any:
 
 
 def mapping_of_cores(jaxpr: Any, mesh: Any, operands: int, results: int) -> Any:
-    """Its grid and blocks, which are whole arrays."""
+    """Return its grid and blocks, which are whole arrays."""
     avals = [var.aval for var in jaxpr.invars]
     blocks = [pallas_core.BlockSpec(memory_space=aval.memory_space) for aval in avals[: operands + results]]
     scratch = [pallas_core.MemoryRef(aval.inner_aval, aval.memory_space) for aval in avals[len(blocks) :]]
@@ -292,7 +292,7 @@ def at_place_of(equation: Any) -> Any:
 
 
 def place_of(equation: Any) -> str:
-    """Where an equation was written: ``file:line (function)``; empty if jax does not know."""
+    """Return where an equation was written: ``file:line (function)``; empty if jax does not know."""
     frame = source_info_util.user_frame(equation.source_info.traceback)
     if frame is None:
         return ""
@@ -365,17 +365,17 @@ def element_type(dtype: Any) -> str:
 
 
 def least(dtype: Any) -> Any:
-    """What is not above any element of a type."""
+    """Return what is not above any element of a type."""
     return lax._get_max_identity(dtype)
 
 
 def greatest(dtype: Any) -> Any:
-    """What is not below any element of a type."""
+    """Return what is not below any element of a type."""
     return lax._get_min_identity(dtype)
 
 
 def function_of(jaxpr: Any, constants: Sequence[Any]) -> Any:
-    """What a jaxpr computes of its operands, as a list; a closed one has its constants."""
+    """Return what a jaxpr computes of its operands, as a list; a closed one has its constants."""
     return core.jaxpr_as_fun(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants))
 
 
@@ -454,7 +454,7 @@ def inner_jaxprs(equation: Any) -> Iterator[Any]:
 
 
 def expanded(equation: Any) -> Any:
-    """What `pltpu.einshape`, or another primitive that is a class, is made of; None of any other."""
+    """Return the equations of `pltpu.einshape`, or of another primitive that is a class; None for others."""
     if equation.primitive is einshape.einshape_lo_p:
         sizes = dict(equation.params["sizes"])
         made = functools.partial(einshape._einshape, equation.params["equation"], **sizes)
@@ -497,7 +497,7 @@ def plain_ref(ref: Any) -> tuple[Any, Sequence[Any]]:
 
 
 def self_test() -> list[str]:
-    """What of jax's internals is not as this file expects; empty if all is well."""
+    """List what of jax's internals is not as this file expects; empty if all is well."""
     release()
     wrong = []
     captured = jax.make_jaxpr(lambda x: jax.jit(lambda y: y + 1)(x))(jax.ShapeDtypeStruct((2,), np.float32))

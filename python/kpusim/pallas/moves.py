@@ -38,7 +38,7 @@ class Move:
     to_offset: int = 0
 
     def form(self) -> Json:
-        """As the file has it."""
+        """Return it as the file has it."""
         return {
             "from_offset": int(self.from_offset),
             "to_offset": int(self.to_offset),
@@ -70,7 +70,7 @@ def plain(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def whole(shape: Sequence[int]) -> Move:
-    """All of an array."""
+    """Move all of an array."""
     return Move(plain(shape), strides(shape), strides(shape))
 
 
@@ -94,7 +94,7 @@ def into_row(shape: Sequence[int], index: int) -> Move:
 
 
 def out_of_row(shape: Sequence[int], index: int) -> Move:
-    """One row of an array."""
+    """Move one row out of an array."""
     row = shape[1:]
     return Move(plain(row), strides(row), strides(row), index * product(row))
 
@@ -150,7 +150,7 @@ def rev(equation: Any) -> list[Part]:
 
 
 def concatenate(equation: Any) -> list[Part]:
-    """One after another."""
+    """Move the operands one after another."""
     axis = equation.params["dimension"]
     of = strides(shape_out(equation))
     shapes = [shape_in(equation, operand) for operand in range(len(equation.invars))]
@@ -162,7 +162,7 @@ def concatenate(equation: Any) -> list[Part]:
 
 
 def stack(equation: Any) -> list[Part]:
-    """Along a new dimension."""
+    """Move them along a new dimension."""
     axis = equation.params["axis"]
     of = strides(shape_out(equation))
     inner = of[:axis] + of[axis + 1 :]
@@ -187,7 +187,7 @@ def pad(equation: Any) -> list[Part]:
 
 #: Primitives whose places are operands, and how many operands stand before these.
 AT = {"dynamic_slice": 1, "dynamic_update_slice": 2}
-#: What each primitive moves.
+#: Moves of each primitive.
 MOVES: dict[str, Callable[[Any], list[Part]]] = {
     "transpose": transpose,
     "broadcast_in_dim": broadcast,

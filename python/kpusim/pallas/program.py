@@ -13,7 +13,7 @@ from kpusim.pallas.capture import captured, captured_call, check, text_of
 from kpusim.platform import Platform
 from kpusim.program import Program, StrPath
 
-#: How the names of exported files end.
+#: Ending of the names of exported files.
 SUFFIX = ".pallas.json"
 
 

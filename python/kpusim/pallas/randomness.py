@@ -16,7 +16,7 @@ from kpusim.pallas.body import Atom, Equation, Handler, Json, Refused, literal
 from kpusim.pallas.equations import HANDLERS, handles
 
 WORD = np.dtype(np.uint32)
-#: What `stochastic_round` gives, as on a TPU.
+#: Types that `stochastic_round` gives, as on a TPU.
 ROUNDED = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz")
 #: Primitives that keys stand in as other elements do.
 MOVES = """
@@ -30,7 +30,7 @@ MOVES = """
 
 @handles("threefry2x32")
 def threefry2x32(equation: Equation) -> Sequence[Atom]:
-    """Two random words of a key and a counter of two each, which jax broadcasts."""
+    """Make two random words of a key and a counter of two each, which jax broadcasts."""
     shape = equation.source.outvars[0].aval.shape
     operands: list[Atom] = []
     for atom, var in zip(equation.atoms, equation.source.invars, strict=True):
@@ -83,7 +83,7 @@ def state(equation: Equation, place: int) -> Json:
 def mixed(
     equation: Equation, key: Sequence[Atom], counter: Sequence[Atom], shape: Sequence[int] = ()
 ) -> list[Atom]:
-    """Two random words, or arrays of them."""
+    """Mix two random words, or arrays of them."""
     return equation.emit("threefry2x32", [*key, *counter], [(shape, WORD)] * 2)
 
 
@@ -140,7 +140,7 @@ def wrapped(equation: Equation) -> Sequence[Atom]:
 
 @handles("random_seed", "random_fold_in", "random_split", "random_bits")
 def derived(equation: Equation) -> Sequence[Atom]:
-    """What jax's implementation of the kind of key computes of its words."""
+    """Export what jax's implementation of the kind of key computes of its words."""
     params, source = equation.params, equation.source
     name = source.primitive.name.removeprefix("random_")
     kind = params["impl"] if name == "seed" else source.invars[0].aval.dtype._impl

@@ -66,7 +66,7 @@ def ref_of(
 
 
 def transform(equation: Equation, one: Any, stretches: list[Stretch] | None) -> list[Any]:
-    """One step of the chain."""
+    """Export one step of the chain."""
     if stretches:
         raise Refused("a slice of a size that is not static, which is not the last of the ref's transforms")
     if isinstance(one, jx.NDIndexer):
@@ -225,7 +225,7 @@ def in_parts(equation: Equation, stretches: Sequence[tuple[Stretch, ...]], refs:
         return equation.emit(op, [left, right], [((), np.int32)])[0]
 
     def part(which: Atom, ahead: Atom, count: int) -> None:
-        """Of `count` elements, `ahead` behind the start, if `which` is 1."""
+        """Copy `count` elements, `ahead` of them after the start, if `which` is 1."""
         inner = replace(equation, into=[])
         for one in pair:
             step = ahead if one.item[3] == 1 else number("mul", ahead, word(one.item[3]))
@@ -302,7 +302,7 @@ def run_scoped(equation: Equation) -> Sequence[Atom]:
 
 @handles("cond")
 def cond(equation: Equation) -> Sequence[Atom]:
-    """One of several branches."""
+    """Export one of several branches."""
     which, *operands = equation.atoms
     blocks = [equation.body.block(branch, operands) for branch in equation.params["branches"]]
     return equation.emit("cond", [which], blocks=blocks)
@@ -310,7 +310,7 @@ def cond(equation: Equation) -> Sequence[Atom]:
 
 @handles("while")
 def while_loop(equation: Equation) -> Sequence[Atom]:
-    """As long as a condition holds."""
+    """Export a loop that runs as long as a condition holds."""
     params = equation.params
     first, second = params["cond_nconsts"], params["body_nconsts"]
     of_cond, of_body = equation.atoms[:first], equation.atoms[first : first + second]

@@ -41,7 +41,7 @@ def last_run() -> Run | None:
 
 @dataclass
 class Device:
-    """Where kernels run, and those that were compiled for it.
+    """A device for kernels, and those that were compiled for it.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Device:
         return self.platform if isinstance(self.platform, Platform) else Platform.load(self.platform)
 
     def call(self, equation: Any, operands: Sequence[Any]) -> list[Any]:
-        """One `pallas_call`: at once on concrete operands, else when the compiled function runs."""
+        """Run one `pallas_call`: at once on concrete operands, else when the compiled function runs."""
         key = (id(equation), tuple((x.shape, x.dtype) for x in operands))
         compiled = self.compiled.get(key)
         if compiled is None:
@@ -114,7 +114,7 @@ class Loaded:
         self.lock = threading.RLock()  # a warning of the run may call the function again
 
     def run(self, arrays: Sequence[Any]) -> Run:
-        """Its results; threads take turns."""
+        """Run it and return its results; threads take turns."""
         given = zip(self.program.operands, arrays, strict=True)
         with self.lock:
             return self.simulation.run(
@@ -186,7 +186,7 @@ class Compiled:
 
 
 def as_wanted(array: Any, wanted: Any) -> Any:
-    """What the device gives, in the shape and type that jax expects."""
+    """Return what the device gives, in the shape and type that jax expects."""
     array = np.ascontiguousarray(array)
     if array.dtype != wanted.dtype:  # whole numbers of 4 bits come as bytes, bf16 and float8 as their bits
         array = array.astype(wanted.dtype) if jx.is_whole(wanted.dtype) else array.view(wanted.dtype)

@@ -36,7 +36,7 @@ def solved(params: Any, a: Array, b: Array) -> Array:
 
 
 def by_rows(a: Array, b: Array, unit_diagonal: bool) -> Array:
-    """Each row from those above it."""
+    """Solve each row from those above it."""
     size = a.shape[-1]
     places = lax.iota(jnp.int32, size)
 
@@ -58,7 +58,7 @@ def cholesky(equation: Equation) -> Sequence[Atom]:
 
 
 def factor(a: Array) -> Array:
-    """Each column from those left of it."""
+    """Factor each column from those left of it."""
     size = a.shape[-1]
     places = lax.iota(jnp.int32, size)[:, None]
 

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], object]  #: is given nodes that are left, and ru
 
 @dataclass
 class Reduced:
-    """What is left.
+    """Result of a reduction.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Two fidelities: all is predicted; what could be on the front, given how predictions err, is simulated."""
+"""Search at two fidelities: all is predicted, and what could be on the front, given errors, is simulated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDER = 0.02
 
 
 class Errors:
-    """How far predictions are off, by objective: the extreme ratios of simulated and predicted."""
+    """Errors of predictions, by objective: the extreme ratios of simulated and predicted."""
 
     def __init__(self, count: int) -> None:
         self._least, self._most = [FIRST_BAND[0]] * count, [FIRST_BAND[1]] * count
@@ -44,7 +44,7 @@ class Errors:
         )
 
     def words(self, names: list[str]) -> str:
-        """For a note."""
+        """Describe them for a note."""
         return ", ".join(
             f"{name} {low - 1:+.1%} to {high - 1:+.1%}"
             for name, low, high in zip(names, self._least, self._most, strict=True)

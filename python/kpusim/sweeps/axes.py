@@ -1,4 +1,4 @@
-"""What a sweep turns: lists and ranges of values, and values that follow from others."""
+"""Axes of a sweep: lists and ranges of values, and values that follow from others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RANGE = re.compile(r"(?P<first>[^.].*?)\s*\.\.\s*(?P<last>[^*+]+?)\s*(?:(?P<kin
 
 @dataclass(frozen=True)
 class Kind:
-    """What may stand on an axis: a platform's parameter, an option of programs, a program's parameter."""
+    """A kind of axis: a platform's parameter, an option of programs, a program's parameter."""
 
     name: str
     type: str  # as Parameter.type; "free" of an option
@@ -62,7 +62,7 @@ class Derived:
 
 
 def kind_of(name: str) -> Kind:
-    """What a name on an axis stands for; a UserError names the nearest one that there is."""
+    """Find what a name on an axis stands for; a UserError names the nearest one that there is."""
     if name.startswith(PARAM) and name != PARAM:
         return Kind(name, "integer", "")
     if name.startswith(OPTION):
@@ -166,7 +166,7 @@ def _range(kind: Kind, text: str) -> list[OverrideValue]:
 
 
 def in_order(derived: Sequence[Derived]) -> list[Derived]:
-    """Derived axes so that each comes behind those that it needs; a UserError for a circle."""
+    """Sort derived axes so that each comes after those that it needs; a UserError for a circle."""
     by_name = {item.kind.name: item for item in derived}
     needs = {name: item.formula.names & by_name.keys() for name, item in by_name.items()}
     try:

@@ -149,7 +149,7 @@ def _seconds(text: str) -> float:
 
 
 def _stated(given: argparse.Namespace) -> dict[str, Any]:
-    """What options state, as a sweep's file would."""
+    """Return what options state, as a sweep's file would."""
     tree: dict[str, Any] = {}
     if given.program:  # beside whoever gives the command, not beside SPEC
         tree["programs"] = [os.path.abspath(path) for path in given.program]
@@ -214,7 +214,7 @@ class _Line:
         print(f"\r{text:{self._width}}", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave an empty line behind."""
+        """Clear the line."""
         if self._width:
             print(f"\r{'':{self._width}}\r", end="", file=sys.stderr, flush=True)
 
@@ -228,7 +228,7 @@ def _time(seconds: float) -> str:
 
 
 def _dry_run(spec: Spec) -> int:
-    """What a sweep would run, and the time of its first point on this machine."""
+    """Tell what a sweep would run, and the time of its first point on this machine."""
     from kpusim.sweeps.evaluate import Evaluator
     from kpusim.sweeps.running import task_of
 

@@ -1,4 +1,4 @@
-"""What a machine must keep: comparisons of statistics and parameters."""
+"""Constraints on a machine: comparisons of statistics and parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kpusim.sweeps.quantity import Quantity, quantity_of
 
 @dataclass(frozen=True)
 class Names:
-    """What formulas over results may name, with units: statistics, parameters of platforms, numeric axes."""
+    """Names that formulas over results may use, with units: statistics, parameters, numeric axes."""
 
     stats: Mapping[str, str]
     axes: Sequence[str]
@@ -67,7 +67,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one name compared with one number: ``power.average_w < 2``, in the unit that it is written in."""
+    """Bounds of a name by a number: ``power.average_w < 2``, in the unit that it is written in."""
 
     name: str
     unit: str

@@ -49,7 +49,7 @@ class Design:
 
 
 class Space:
-    """All combinations of platforms and axes, by number; the last axis turns fastest."""
+    """Combinations of platforms and axes, by number; the last axis turns fastest."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -61,7 +61,7 @@ class Space:
         self._in_derived = frozenset[str]().union(*(item.formula.names for item in spec.derived))
 
     def indices(self, index: int) -> list[int]:
-        """Which value of each axis, the platforms' first, a combination has."""
+        """Return which value of each axis, the platforms' first, a combination has."""
         found: list[int] = []
         for length in reversed(self.lengths):
             index, rest = divmod(index, length)

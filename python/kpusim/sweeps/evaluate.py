@@ -1,4 +1,4 @@
-"""One point: a program on a design, compiled and simulated. What points share is made once."""
+"""Evaluation of a point: a program on a design, compiled and simulated. What points share is made once."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ How = Literal["simulate", "estimate"]
 KEPT = 16  #: programs that a worker keeps, each with its network in the types of the device
 _UNIT = re.compile(r"units\.(?:e\d+_)?(l1|l2|[a-z_]+?)\d*\.(.+)")
 _AREA_OF_UNIT = re.compile(r"area\.(?!total_|low_|high_)\w+_mm2")
-#: What a run takes at the low and high corner of the energy table.
+#: Statistics of a run at the low and high corner of the energy table.
 BAND = ("energy.low_uj", "energy.high_uj", "power.low_w", "power.high_w")
 _LEFT_OUT = ("busy.", "units.", "power.bin_us")  #: one column for each unit: another device has others
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is given.
+    """Input of a worker.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What came of it.
+    """Outcome of a task.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ def without_energy(text: str) -> str:
 
 
 def estimated(program: Program, platform: Platform) -> dict[str, float]:
-    """What the compiler predicts of a program."""
+    """Return what the compiler predicts of a program."""
     said = _core.describe(program._core)
     cycles = said["estimated_total_cycles"]
     if not cycles:

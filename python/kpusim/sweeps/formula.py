@@ -109,7 +109,7 @@ def _python_text(text: str) -> str:
             return match[0]
         return f"_of({number_of(match[1])}, {match[2]!r})"
 
-    # behind a letter, a digit or a dot it is part of a name or number: l2, x.1
+    # after a letter, a digit or a dot it is part of a name or number: l2, x.1
     return re.sub(rf"(?<![\w.]){QUANTITY.pattern}", call, text)
 
 

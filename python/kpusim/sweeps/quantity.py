@@ -29,7 +29,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
 DIMENSION_OF = {unit: name for name, units in DIMENSIONS.items() for unit in units}
 _BY_LENGTH = sorted(map(re.escape, DIMENSION_OF), key=len, reverse=True)
 NUMBER = r"(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-#: A number and its unit, if it has one; letters must not go on behind it. In `9 % 2` there is a remainder.
+#: A number and its unit, if it has one; letters must not follow it. In `9 % 2` there is a remainder.
 QUANTITY = re.compile(rf"({NUMBER})\s*((?:{'|'.join(_BY_LENGTH)})(?![\w/]|(?<=%)\s*[\w.(]))?")
 
 
@@ -63,7 +63,7 @@ class Quantity:
         return Quantity(whole(self.value * sizes[self.unit] / sizes[unit]), unit)
 
     def __str__(self) -> str:
-        """As it would be written."""
+        """Write it as one would."""
         number = f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
         return f"{number} {self.unit}".rstrip()
 

@@ -43,7 +43,7 @@ def read_spec(path: Path | None, stated: Mapping[str, Any] | None = None) -> Spe
 
 
 def _tree_of(path: Path, marks: _Marks) -> dict[str, Any]:
-    """What a file states, and where each part stands."""
+    """Read what a file states, and where each part stands."""
     yaml = yaml_module()
     try:
         if path.stat().st_size > LARGEST:

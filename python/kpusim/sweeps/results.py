@@ -76,13 +76,13 @@ class SweepResults:
 
     @property
     def axes(self) -> list[str]:
-        """Names of the columns that the sweep turned, those that follow from others behind them."""
+        """Names of the columns that the sweep turned, followed by those that follow from others."""
         names = list(self.columns)
         return names[len(FIRST) : names.index(next(iter(STATE)))]
 
     @property
     def objectives(self) -> list[str]:
-        """What was to be small, or, with a minus sign, large."""
+        """Statistics that were to be small, or, with a minus sign, large."""
         return [str(name) for name in self.header["sweep"]["objectives"]]
 
     def front(self) -> list[dict[str, Any]]:
@@ -157,7 +157,7 @@ class SweepResults:
         return connection
 
     def point(self, number: int) -> Task:
-        """What a row stands for.
+        """Return what a row stands for.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class SweepResults:
         return self.point(number).run(events=events)
 
     def diff(self, a: int, b: int) -> Difference:
-        """What differs between two points, schedules and critical paths too (:func:`kpusim.diff`)."""
+        """Compare two points, schedules and critical paths too (:func:`kpusim.diff`)."""
         return diff(self.run(a, events=True), self.run(b, events=True))
 
     def host_times(self) -> dict[str, float]:

@@ -14,7 +14,7 @@ from kpusim.sweeps.table import Judge
 if TYPE_CHECKING:
     from kpusim.sweeps.running import Running
 
-#: What a design that failed counts as, by objective: worse than any other.
+#: Value of a design that failed, by objective: worse than any other.
 WORST = 1e300
 PATIENCE = 20  #: generations that bring no new design before a search ends
 

@@ -1,4 +1,4 @@
-"""What a sweep is: programs, machines, axes, questions. A mistake is one error with its place."""
+"""Specification of a sweep: programs, machines, axes, questions. A mistake is one error with its place."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Spec:
     stats: Mapping[str, str]  #: units of all statistics that these platforms give, by key
 
     def canonical(self) -> dict[str, Any]:
-        """All that decides the results, for comparison: content instead of paths."""
+        """Return all that decides the results, for comparison: content instead of paths."""
         return {
             "programs": [
                 {"name": p.name, "content": p.digest, "options": dict(p.options), "params": dict(p.params)}
@@ -266,7 +266,7 @@ class Reader:
         return tuple(axes), self._in_order(axes, derived)
 
     def _in_order(self, axes: Sequence[Axis], derived: Sequence[Derived]) -> tuple[Derived, ...]:
-        """Values that follow, each behind those that it needs."""
+        """Sort values that follow from others, each after those that it needs."""
         numbers = {row.path for row in Platform.parameters() if row.type in ("integer", "real")}
         numbers |= {axis.name for axis in axes}
         for item in derived:
@@ -419,5 +419,5 @@ def at(*where: str | int) -> Iterator[None]:
 
 
 def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two sweeps, by key."""
+    """List what differs between two sweeps, by key."""
     return [key for key in sorted({*old, *new}) if json.dumps(old.get(key)) != json.dumps(new.get(key))]

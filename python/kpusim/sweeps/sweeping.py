@@ -89,7 +89,7 @@ def _workers(scheduler: str | None, count: int | None, spec: Spec) -> Callable[[
 
 
 def stated_of(spec: Spec) -> dict[str, Any]:
-    """Where programs, platforms and files of options are, for later runs of single points."""
+    """Return where programs, platforms and files of options are, for later runs of single points."""
     names = Platform.names()
     return {
         "programs": {program.name: os.path.abspath(program.path) for program in spec.programs},

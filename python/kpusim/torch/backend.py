@@ -104,7 +104,7 @@ def last_run() -> Run | None:
 
 
 class Graph:
-    """What torch.compile calls: compiles a graph at the first call for each set of shapes."""
+    """Function that torch.compile calls: compiles a graph at the first call for each set of shapes."""
 
     def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: Options) -> None:
         self.module = module
@@ -175,14 +175,14 @@ def plain(value: Any) -> Any:
 
 
 def key_of(value: Any) -> Any:
-    """What of an argument a program depends on."""
+    """Return what of an argument a program depends on."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.dtype
     return plain(value)
 
 
 def state_of(weights: Iterable[torch.Tensor]) -> list[tuple[int, int, int]]:
-    """What changes when weights do: place, version, and a sum of their bytes."""
+    """Return what changes when weights do: place, version, and a sum of their bytes."""
     return [(value.data_ptr(), value._version, checksum(value)) for value in weights]
 
 
@@ -193,7 +193,7 @@ def checksum(value: torch.Tensor) -> int:
 
 
 def name_of(module: torch.fx.GraphModule) -> str:
-    """What messages call a graph: the file and line that it begins at."""
+    """Return what messages call a graph: the file and line that it begins at."""
     for node in module.graph.nodes:
         for line in reversed((node.meta.get("stack_trace") or "").splitlines()):
             if line.strip().startswith('File "') and "/torch/" not in line:
@@ -279,7 +279,7 @@ class RefusedGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, work: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """What the device gives."""
+        """Return what the device gives."""
         del context, tensors
         return tuple(work())
 

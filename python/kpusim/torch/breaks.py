@@ -14,7 +14,7 @@ WRAPPERS = ("compile_wrapper", "_fn")  #: dynamo's function around what the user
 
 
 def break_text(first: Any) -> str:
-    """Why dynamo stopped, and where; every break, if the call can be seen from here.
+    """Say why dynamo stopped, and where; every break, if the call can be seen from here.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def breaks_of_call() -> list[Any]:
 
 
 def called() -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
-    """What the user called through torch.compile, with its arguments: dynamo's frame holds them."""
+    """Return what the user called through torch.compile, with its arguments: dynamo's frame holds them."""
     frame = sys._getframe()
     found = None
     while frame is not None:

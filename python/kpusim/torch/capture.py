@@ -47,7 +47,7 @@ class Captured:
 
 
 class Structure:
-    """How outputs are nested; an object of its own, since capturing takes back what it sees change."""
+    """Nesting of outputs; an object of its own, since capturing takes back what it sees change."""
 
     spec: Any = None
     kept: list[Any]  #: outputs that are no tensors, in tuples; None: a tensor of the model
@@ -85,7 +85,7 @@ class Flat(torch.nn.Module):
         return [values[i] if i in values else next(rest) for i in range(len(values) + len(inputs))]
 
     def called(self, arguments: list[Any]) -> Any:
-        """What is inside, called; nodes of dynamo's graph pass on the source lines that they came from."""
+        """Call what is inside; nodes of dynamo's graph pass on the source lines that they came from."""
         if not isinstance(self.inner, torch.fx.GraphModule):
             return self.inner(*arguments)
         with torch.fx.traceback.preserve_node_meta():
@@ -107,7 +107,7 @@ class Flat(torch.nn.Module):
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the exporter tells of its own steps."""
+    """Silence what the exporter tells of its own steps."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -120,7 +120,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def known_operators() -> Iterator[None]:
-    """With the exporter's table of operators, which it would make anew each time: half of a second."""
+    """Keep the exporter's table of operators, which it would make anew each time: half of a second."""
     try:
         from torch.onnx._internal.exporter._registration import ONNXRegistry
     except ImportError:  # another version of PyTorch
@@ -147,7 +147,7 @@ def known_operators() -> Iterator[None]:
 
 @contextlib.contextmanager
 def listed_composites() -> Iterator[None]:
-    """With objects for all composite operators, which PyTorch looks for 80 times in an export: a third of it.
+    """Keep objects for all composite operators, which PyTorch looks for 80 times in an export: a third of it.
 
     There is nothing to make while the list of registered ones stays as it is.
     """
@@ -230,7 +230,7 @@ def first_line(error: BaseException) -> str:
 
 
 def place_in(error: BaseException) -> str:
-    """Where in the user's source an error came from."""
+    """Find where in the user's source an error came from."""
     at, found = error.__traceback__, ""
     while at is not None:
         name = at.tb_frame.f_code.co_filename
@@ -252,7 +252,7 @@ def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Without changes in place, and without operators that PyTorch's exporter lacks."""
+    """Decompose changes in place, and operators that PyTorch's exporter lacks."""
     with quiet(), listed_composites():
         return program.run_decompositions(DECOMPOSITIONS)
 
@@ -305,7 +305,7 @@ def unknown_operators(program: torch.export.ExportedProgram) -> list[Location]:
 
 
 def conversion_error(error: BaseException) -> str:
-    """What the exporter could not convert: the last cause says it best."""
+    """Say what the exporter could not convert: the last cause says it best."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"PyTorch's exporter cannot convert it: {first_line(error)}"

@@ -38,7 +38,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 def index_put(
     x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
-    """One number where a mask is true; other forms are left to the exporter."""
+    """Put one number where a mask is true; other forms are left to the exporter."""
     mask = indices[0] if len(indices) == 1 else None
     if mask is None or mask.dtype is not torch.bool or values.numel() != 1 or accumulate:
         return NotImplemented

@@ -31,7 +31,7 @@ def estimate(
     precision: str | None = None,
     **options: Any,
 ) -> Run:
-    """How long a module would take on a device. Neither weights nor inputs need storage.
+    """Estimate how long a module would take on a device. Neither weights nor inputs need storage.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def exported_file(
 
 
 def load(path: Path, trust: bool) -> object:
-    """What a file of PyTorch holds; without trust nothing in it is executed."""
+    """Load what a file of PyTorch holds; without trust nothing in it is executed."""
     if is_exported_program(path):
         return torch.export.load(path)
     try:

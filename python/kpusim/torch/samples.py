@@ -36,7 +36,7 @@ class Call:
         self.tensors = [leaf for _, value in self.named for leaf in leaves(value, value)]
 
     def values(self, sample: Sample) -> list[Any]:
-        """What a sample has for each tensor of the call.
+        """Return what a sample has for each tensor of the call.
 
         Raises
         ------
@@ -136,7 +136,7 @@ def leaves(form: Any, value: Any) -> Iterator[Any]:
 
 
 def ordered(samples: Sequence[Sample], call: Call, inputs: Sequence[torch.Tensor]) -> list[list[Any]]:
-    """Each sample in the order of the inputs of a graph.
+    """Put each sample in the order of the inputs of a graph.
 
     An input that is no argument of the call, such as a tensor of an outer function, is itself in each.
     """
@@ -151,7 +151,7 @@ def ordered(samples: Sequence[Sample], call: Call, inputs: Sequence[torch.Tensor
 
 
 def place_of(tensor: torch.Tensor, tensors: Sequence[Any]) -> int | None:
-    """Which of the tensors of a call it is; an array of NumPy is one with the same memory."""
+    """Find which of the tensors of a call it is; an array of NumPy is one with the same memory."""
     for place, other in enumerate(tensors):
         if other is tensor:
             return place
