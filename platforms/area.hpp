@@ -14,8 +14,9 @@ namespace kpu::platforms {
 /// Silicon of a unit, or why there is no figure for it. area.md says what is in it.
 struct Area {
     double mm2 = 0, low = 0, high = 0;
-    std::string_view source;   ///< of the figures: lives as long as the program
-    std::string note;          ///< of this unit: what it consists of, what is doubtful; empty: nothing to say
+    std::string_view source;  ///< source of the figures: lives as long as the program
+    /// Note on this unit: what it consists of, what is doubtful; empty: nothing to say.
+    std::string note;
     std::string not_modelled;  ///< empty, or why the three are 0
 };
 
@@ -30,7 +31,7 @@ struct AreaReport {
     double mm2 = 0, low = 0, high = 0;  ///< sums of the rows that have a figure
 };
 
-/// What of a chip the report leaves out, for whoever prints it.
+/// Parts of a chip that the report leaves out, for whoever prints it.
 constexpr std::string_view area_left_out =
     "host interface, pads, decompressors, clock and power nets, test, gaps";
 

@@ -5,7 +5,7 @@
 
 namespace kpu::platforms {
 
-/// Between a at x0 and b at x1, linear in the logarithms.
+/// Interpolates between a at x0 and b at x1, linear in the logarithms.
 double log_between(double x0, double a, double x1, double b, double x);
 
 /// Areas of SRAM macros: area_sram.csv, which area_sram.py makes with CACTI.

@@ -202,7 +202,7 @@ def read_table() -> dict[Macro, float | None]:
 
 
 def cacti_folder(given: Path) -> Path:
-    """Where the binary is, in an unpacked wheel or in the folder itself."""
+    """Find where the binary is, in an unpacked wheel or in the folder itself."""
     for folder in (given, given / "zigzag" / "cacti" / "cacti_master"):
         if (folder / "cacti").is_file():
             (folder / "cacti").chmod(0o755)  # which unzip may forget

@@ -11,7 +11,7 @@ namespace kpu::platforms {
 std::vector<std::string> ddr_device_names();
 /// Null when there is no such device.
 const proto::DdrDevice* find_ddr_device(const std::string& name);
-/// What the controller does unless told otherwise.
+/// Returns what the controller does unless told otherwise.
 const proto::DdrController& default_ddr_controller();
 /// Named address mappings, as they stand in the table.
 const google::protobuf::RepeatedPtrField<proto::DdrMapping>& ddr_mappings();

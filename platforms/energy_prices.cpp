@@ -42,7 +42,7 @@ class Pricer {
         return std::move(prices_);
     }
 
-    /// How the static power of components is split among the engines and the device.
+    /// Splits the static power of components among the engines and the device.
     std::vector<traces::StaticPart> parts() const {
         std::vector<traces::StaticPart> result;
         const double idle = value("clock", "static.idle"), gated = value("clock", "static.gated");
@@ -140,7 +140,7 @@ class Pricer {
 
     double noc_byte() const { return value("noc", "router") + hop_mm * value("noc", "wire"); }
 
-    /// Of mixed engines the largest L1: its accesses are the dearest.
+    /// Returns the largest L1 of mixed engines: its accesses are the dearest.
     const proto::Sram& largest_l1() const {
         const auto smaller = [](const proto::Engine& a, const proto::Engine& b) {
             return a.l1().size_bytes() < b.l1().size_bytes();
@@ -225,7 +225,7 @@ class Pricer {
     }
     double sram_leakage(double bytes) const { return value("sram", "static.leak") * bytes / mib; }
 
-    /// What of the device lies outside of energy.md's domain; empty when nothing does.
+    /// Says what of the device lies outside of energy.md's domain; empty when nothing does.
     std::string outside() const {
         constexpr double widest = 1024, largest = 64 * mib;
         std::string why;
@@ -287,8 +287,8 @@ class Pricer {
         }
     }
 
-    /// What one engine has of each component: its size (area, capacity, channels, width of its link) and its peak
-    /// dynamic power.
+    /// Parts of one engine in each component: its size (area, capacity, channels, width of its link) and its
+    /// peak dynamic power.
     struct Blocks {
         double array_mm2, array_mw, vector_mm2, vector_mw, l1_bytes, l1_mw, dma_channels, dma_mw;
     };

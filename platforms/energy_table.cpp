@@ -74,7 +74,7 @@ const Known* find_known(std::string_view key) {
 
 bool valid_energy(double value) { return std::isfinite(value) && value >= 0 && value <= max_energy; }
 
-/// What is wrong with an entry; empty when nothing is.
+/// Says what is wrong with an entry; empty when nothing is.
 std::string entry_problem(const proto::EnergyEntry& entry, const std::string& key) {
     const Known* known = find_known(key);
     if (known == nullptr) {

@@ -47,7 +47,7 @@ struct Draft {
     bool fits_ddr = false;                          ///< its DDR was changed without saying how large it is
 };
 
-/// What reading a platform needs beside its text.
+/// Input of reading a platform beside its text.
 struct Reading {
     const std::vector<std::string>& search_paths;
     Diagnostics* notes;                ///< may be null

@@ -13,7 +13,7 @@ namespace kpu::platforms {
 proto::Platform nem_fields(const nem::Document& document, const std::string& device_name,
                            Diagnostics& diagnostics);
 
-/// One of our keys in unit_characteristics: NMU { rows = 64 } sets engine.array.rows.
+/// A key of ours in unit_characteristics: NMU { rows = 64 } sets engine.array.rows.
 struct CharacteristicKey {
     std::string unit, key, path, meaning;
 };

@@ -34,23 +34,23 @@ Platform parse_textproto(std::string_view text, const std::string& origin, const
 Platform from_nem(const nem::Document& document, const std::string& device_name, Diagnostics& diagnostics,
                   const Overrides& overrides = {});
 void apply_override(Platform& platform, const std::string& path, const std::string& value);
-/// Every rule a platform must satisfy (sizes > 0, powers of two where stated, known DDR device, energy
+/// Checks every rule a platform must satisfy (sizes > 0, powers of two where stated, known DDR device, energy
 /// entries).
 void validate(const Platform& platform);
 
 /// Canonical text of a resolved platform: what a run writes, and what its hash is taken of.
 std::string to_textproto(const Platform& platform);
 
-/// Every field that is set, as (path, value) in schema order; the paths are those of --set:
+/// Lists every field that is set, as (path, value) in schema order; the paths are those of --set:
 /// engine.array.rows, with one entry in a list; engine[1].array.rows with several;
 /// engine.array.rate[i8].relative.
 std::vector<std::pair<std::string, std::string>> fields_of(const Platform& platform);
 
-/// What verifier and control see of the platform.
+/// Returns what verifier and control see of the platform.
 DeviceLimits limits_of(const Platform& platform);
 /// Returns the same, kept for whoever asks again: its variants are as many texts to read.
 std::shared_ptr<const DeviceLimits> shared_limits_of(const Platform& platform);
-/// No device known: every variant of the 13 families and of kpusim_ext.
+/// Returns the limits when no device is known: every variant of the 13 families and of kpusim_ext.
 DeviceLimits agnostic_limits();
 
 /// Finds the shipped device configs and type families after what nem::default_loader finds, so that programs
@@ -74,9 +74,9 @@ traces::EnergyPrices energy_prices(const Platform& platform);
 /// Returns the same from a table that was read already; the platform's corner, node, voltage and temperature
 /// apply.
 traces::EnergyPrices energy_prices(const Platform& platform, const proto::EnergyTable& table);
-/// What the same actions cost at the low and the high corner of the platform's table.
+/// Returns what the same actions cost at the low and the high corner of the platform's table.
 std::vector<traces::EnergyCorner> energy_corners(const Platform& platform);
-/// How their static power is split among engines and the device.
+/// Splits their static power among engines and the device.
 std::vector<traces::StaticPart> energy_parts(const Platform& platform);
 
 /// Energy of the commands of one DRAM channel and its standby power, from the device's supply currents.
@@ -85,7 +85,7 @@ struct DramEnergy {
     double activate_pj;              ///< ACT and its PRE, beyond the standby
     double refresh_pj;               ///< one all-bank refresh, beyond the standby
     double standby_mw;               ///< banks open
-    double read_io_pj, write_io_pj;  ///< of read_pj and write_pj: input and output stages, termination
+    double read_io_pj, write_io_pj;  ///< part of read_pj and write_pj: input and output stages, termination
     /// Other power states of a rank. Without known currents all states cost the same.
     double precharged_mw, active_power_down_mw, precharge_power_down_mw, self_refresh_mw;
 };

@@ -218,7 +218,7 @@ std::optional<RateTypes> rate_types(std::string_view text) {
 
 namespace {
 
-/// Every opcode of the vector units gets its row, so that a resolved platform says what each costs.
+/// Gives every opcode of the vector units its row, so that a resolved platform says what each costs.
 void derive_costs(proto::Vector& vector) {
     for (const OpcodeSpec& spec : opcode_table()) {
         if (row_of(spec.unit).opcodes != "vector" || spec.movement || spec.refused) continue;

@@ -21,7 +21,7 @@ std::string lower(std::string_view text) {
     return result;
 }
 
-/// Keys that describe what is not modelled here: memory behind the array's SRAM, its layout, sparsity.
+/// Keys that describe what is not modelled here: memory beyond the array's SRAM, its layout, sparsity.
 constexpr std::string_view ignored_keys[] = {"IfmapOffset",
                                              "FilterOffset",
                                              "OfmapOffset",

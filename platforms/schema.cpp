@@ -81,7 +81,7 @@ bool set_field(Message& message, const FieldDescriptor* field, const std::string
 
 struct Value {
     double number = 0;
-    uint64_t integer = 0;  ///< of unsigned fields: doubles are not exact above 2^53
+    uint64_t integer = 0;  ///< value of unsigned fields: doubles are not exact above 2^53
     std::string text;
     bool is_number = false;
 };
@@ -117,7 +117,7 @@ Value get_field(const Message& message, const FieldDescriptor* field) {
 
 std::string unit_suffix(const ParameterInfo& row) { return row.unit.empty() ? "" : " " + row.unit; }
 
-/// What is wrong with the value of a field; empty when nothing is.
+/// Says what is wrong with the value of a field; empty when nothing is.
 std::string value_problem(const Message& message, const FieldDescriptor* field, const ParameterInfo& row,
                           const std::string& shown) {
     const Value value = get_field(message, field);
