@@ -100,7 +100,7 @@ def facts(row: dict) -> str:
 
 
 def paragraphs(text: str) -> tuple[str, dict[str, str]]:
-    """What stands before the first class, and the paragraph of each opcode."""
+    """Split a text into what stands before the first class, and the paragraph of each opcode."""
     head = text.split("\n## ", 1)[0].rstrip()
     notes = {}
     for section in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
