@@ -41,7 +41,7 @@ class Views {
         return inputs_.count(value) > 0 || outputs_.count(value) > 0;
     }
 
-    // ---- caches: what the host gives, with something behind it or in it, goes back to the host in the same bytes
+    // ---- caches: what the host gives, with something after it or in it, goes back to the host in the same bytes
     /// The value that a slice shows a part of.
     std::optional<graph::ValueId> slice_of(graph::ValueId value) const;
 

@@ -3,7 +3,7 @@
 //
 // Activations are i8 with one scale and zero point each (0 is always a step), constant weights i8 with a scale
 // for each output channel, biases i32 in steps of the accumulators. What has no int8 form (its function needs
-// floats, the device lacks it) runs in the device's float type, between `dequantize` and `quantize`. Behind
+// floats, the device lacks it) runs in the device's float type, between `dequantize` and `quantize`. After
 // the last product nothing is rounded to 8 bits: its accumulators become floats. Inputs and outputs of the
 // model keep the host's type and are converted at load and store.
 #include <string>

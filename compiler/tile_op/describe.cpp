@@ -356,8 +356,7 @@ class Describer {
             result_.inputs[0][static_cast<size_t>(perm[d])] = result_.outputs[0][d];
     }
 
-    /// Describes Y = X[..., indices, ...]: what lies before and after the gathered dimension can be cut, the
-    /// indices too.
+    /// Cuts Y = X[..., indices, ...] before and after the gathered dimension, and along the indices.
     void gather() {
         output_axes();
         const Dims x = in(0), indices = shape_of(graph_.value(node_.inputs[1]));

@@ -40,7 +40,6 @@ struct Kernel {
 /// Returns the elements that a tensor takes in memory where its last dimension comes in lines of `lanes` and
 /// the one before in blocks of 8 (for one dimension: whole blocks of 8 lines); of all choices of the last one
 /// the smallest. XLA's tiled layout is so.
-/// 8 (for one dimension: whole blocks of 8 lines); of all choices of the last one the smallest. XLA's tiled layout is so.
 int64_t laid_out(const std::vector<int64_t>& shape, int64_t lanes);
 
 /// Throws UserError for what no tile of fits L1.
