@@ -171,7 +171,7 @@ def page(tool: str, counts: Counts) -> str:
     lines = [
         "## Operators",
         "",
-        "Those of `ai.onnx` that are imported; the opset that brought one stands behind it if it is above 7.",
+        "Those of `ai.onnx` that are imported; the opset that brought one stands after it if it is above 7.",
         "",
         *textwrap.wrap(operators(tool) + ".", 118),
         "",
