@@ -97,7 +97,7 @@ def text_of(file: str, piece: str) -> Text:
 
 
 def told(step: Step, *, may_raise: bool) -> str:
-    """What a step says: its error, its warnings, and the text or list of texts that it returns."""
+    """Return what a step says: its error, its warnings, and the text or list of texts that it returns."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -251,7 +251,7 @@ class Builder {
         return requant;
     }
 
-    /// The 3x3 maximum pool behind conv1.
+    /// The 3x3 maximum pool after conv1.
     Tensor pool(const Tensor& x) {
         p_.wait(last_);
         last_.clear();

@@ -40,7 +40,7 @@ struct Tally {
     }
 };
 
-/// What the schedules of a mutant give, compared with each other and with the original.
+/// Effect of a mutant: what its schedules give, compared with each other and with the original.
 enum class Effect : uint8_t { varies, other, same };
 
 class Proof {

@@ -206,8 +206,8 @@ TEST(Races, AreThoseOfTheUnrolledProgram) {
     EXPECT_GT(clean, 20u);
 }
 
-/// Eight tasks read bytes side by side, then each is followed by one that reads every second of them, which is all that
-/// is behind it; the ninth of these makes the search drop readers that say no more.
+/// Eight tasks read bytes side by side, then each is followed by one that reads every second of them, which
+/// is all that follows it; the ninth of these makes the search drop readers that say no more.
 TEST(Races, ReadersWithGapsHideNoReadersOfTheBytesBetween) {
     builder::Program p("gaps");
     const builder::Buffer s = p.buffer("S", Level::l2, 1024), x = p.buffer("X", Level::ddr, 1024);

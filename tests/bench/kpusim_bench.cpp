@@ -55,7 +55,8 @@ void run_gemm(benchmark::State& state, runtime::Mode mode, bool events,
 }
 
 void bm_gemm_timing(benchmark::State& state) { run_gemm(state, runtime::Mode::timing, false); }
-/// What the race detector costs is the difference to bm_gemm_timing: less than as much again is the goal.
+/// Measures gemm timing without hazards: the race detector costs the difference to bm_gemm_timing; less than
+/// as much again is the goal.
 void bm_gemm_timing_no_hazards(benchmark::State& state) {
     run_gemm(state, runtime::Mode::timing, false, bench::tiled_gemm, false);
 }

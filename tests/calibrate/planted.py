@@ -93,7 +93,7 @@ def measure(
 
 
 def distances(found: Calibration, truth: Mapping[str, OverrideValue]) -> dict[str, float]:
-    """How far each parameter is from the planted one, as a share."""
+    """Return how far each parameter is from the planted one, as a share."""
     return {name: abs(found.values[name] / float(value) - 1) for name, value in truth.items()}
 
 

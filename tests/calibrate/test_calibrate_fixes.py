@@ -1,4 +1,4 @@
-"""What errors of kpusim.calibrate advise works: each case makes a mistake, and does what the fix says."""
+"""Each fix that errors of kpusim.calibrate advise works: each case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows(text: str, name: str = "rows.csv") -> Path:
 
 
 def read(text: str) -> object:
-    """What a file of measurements says."""
+    """Read a file of measurements."""
     return read_measured(rows(text))
 
 
@@ -77,7 +77,7 @@ def flagged() -> Path:
 
 
 def command(*words: object, code: int = 0) -> str:
-    """What `kpusim calibrate` prints."""
+    """Return what `kpusim calibrate` prints."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         assert main([str(times()), "--platform", planted.BASE, *map(str, words)]) == code, said.getvalue()
@@ -279,7 +279,7 @@ def test_bad_rows(text: str, line: int, said: str) -> None:
 
 
 def test_all_mistakes_are_told() -> None:
-    """Those of several rows come together."""
+    """Mistakes of several rows come together."""
     with pytest.raises(UserError) as caught:
         read(f"{HEAD}{GOOD}matmul,16,fp16,1\nmatmul,16x16x16,fp16,-1\n")
     assert [line.split(":")[1] for line in str(caught.value).splitlines()] == ["3", "4"]

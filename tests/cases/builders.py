@@ -1,4 +1,4 @@
-"""What makes small models with their expected values."""
+"""Builders of small models with their expected values."""
 
 from __future__ import annotations
 

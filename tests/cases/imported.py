@@ -1,4 +1,4 @@
-"""What the importer takes, and inputs that decide structure."""
+"""Models that the importer takes, and inputs that decide structure."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 
 def concat_two_steps() -> dict[str, Case]:
-    """Two dequantised tensors whose steps differ, side by side, floats behind: each in its own steps."""
+    """Two dequantised tensors whose steps differ, side by side, floats after: each in its own steps."""
     x, w = np.array([[-100, 3, 77, 100]], np.float32), np.array([[-900, 30, 440, 1290]], np.float32)
     constants = [
         constant("s", 1, np.float32),

@@ -96,10 +96,10 @@ class PagesTest(FolderTest):
 
 
 class DataTest(PagesTest):
-    """What is in a page."""
+    """Contents of a page."""
 
     def test_differences_are_those_of_json(self) -> None:
-        """Of each further run the page has what `diff --json` says of it and the first."""
+        """Each further run is in the page with what `diff --json` says of it and the first."""
         runs = (self.two, self.four, self.bare, self.two)
         data = data_of(self.page(*runs))
         self.assertEqual(len(data["differences"]), 3)
@@ -191,14 +191,14 @@ class DataTest(PagesTest):
         self.assertTrue(page.exists())
 
     def test_json_beside_the_page(self) -> None:
-        """Of two runs both are had at once."""
+        """Two runs give both at once."""
         done = kpusim("diff", self.two, self.four, "--json", "--html", self.work / "both.html")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, kpusim("diff", self.two, self.four, "--json").stdout)
 
 
 class RefusedTest(PagesTest):
-    """What is refused, with what to do."""
+    """Refusals, with what to do."""
 
     def refused(self, *arguments: object) -> str:
         """Standard error of a use that is none."""
@@ -293,7 +293,7 @@ class Dom(html.parser.HTMLParser):
 
 @unittest.skipUnless(CHROMIUM, "no chromium")
 class BrowserTest(PagesTest):
-    """What a browser shows, and what its buttons do."""
+    """Views of a browser, and what its buttons do."""
 
     def shown(self, page: Path, script: str = "") -> Dom:
         """The page after a script used it; nothing is said on the console."""

@@ -93,7 +93,7 @@ NOT_CHECKED = "so that capacities, units, opcodes, types and the token table are
 
 
 class CheckTest(FolderTest):
-    """What --ci lets no program pass with."""
+    """Findings with which --ci lets no program pass."""
 
     def test_exit_codes(self) -> None:
         """Each group has its code, the first that applies; without --ci a warning is no error, but said."""
@@ -133,7 +133,7 @@ class CheckTest(FolderTest):
         self.assertEqual(kpusim("check", self.write("race.nem", RACE), "--ci", "--strict").returncode, 4)
 
     def test_schedules_without_data(self) -> None:
-        """Of a topology only the times are known: a gate says that the schedule is not checked."""
+        """A topology has times alone: a gate says that the schedule is not checked."""
         topology = ROOT / "examples" / "resnet18" / "resnet18.csv"
         self.assertEqual(kpusim("check", topology).returncode, 0)
         gated = kpusim("check", topology, "--ci", "--platform", "npm_lite")
@@ -147,7 +147,7 @@ class CheckTest(FolderTest):
         gated = kpusim("check", program, "--ci")
         self.assertEqual(gated.returncode, 0, gated.stdout)
         self.assertNotIn("not checked", gated.stdout)
-        # a read of bytes that nobody wrote, behind 280,000 tasks
+        # a read of bytes that nobody wrote, after 280,000 tasks
         last = "last = transfer.async(dst=region(Y, 0, 64), src=region(N, 0, 64))\n"
         late = text + "endloop\nwait(save)\n" + last
         late = self.write("late.nem", late.replace("buffer T", "buffer N : L1[0] (size = 64)\nbuffer T"))
@@ -194,7 +194,7 @@ class JunitTest(FolderTest):
                             self.assertIn(failure.attrib["message"], result.stdout)
 
     def test_warnings_and_refused_programs(self) -> None:
-        """What is no error passes with its text; a schedule that was not looked at is skipped."""
+        """Warnings pass with their text; a schedule that was not looked at is skipped."""
         report = self.work / "report.xml"
         kpusim("check", self.write("race.nem", RACE), "--junit", report)
         raw = junit_form.read(report.read_text())["raw"]
@@ -253,7 +253,7 @@ class BudgetFileTest(FolderTest):
 
     @staticmethod
     def measured(folder: Path) -> dict[str, float]:
-        """What a run took, by the place of its budget: from the files that it left."""
+        """Return what a run took, by the place of its budget: from the files that it left."""
         stats = json.loads((folder / "stats.json").read_text())["stats"]
         keys = {
             "cycles": "cycles.total",
@@ -280,7 +280,7 @@ class BudgetFileTest(FolderTest):
         return places
 
     def test_written(self) -> None:
-        """What the files of the run say, of it and of every operation; the form is the schema's."""
+        """Budgets are those of the run's files, of it and of every operation; the form is the schema's."""
         found, expected = self.places(self.written), self.measured(self.base)
         self.assertEqual(set(found), set(expected))
         for place, value in found.items():
@@ -377,7 +377,7 @@ class BudgetFileTest(FolderTest):
         self.assertEqual(junit_form.failed(self.cases), {"power budget"})
 
     def test_refused(self) -> None:
-        """What is no file of budgets is one error with the key and a fix, before the run."""
+        """A file that is no file of budgets is one error with the key and a fix, before the run."""
         cases = (
             ("", "no JSON"),
             ("[1]", "no JSON object"),

@@ -53,7 +53,7 @@ class PowerTest(FolderTest):
 
 
 class Sums(PowerTest):
-    """To the last digit."""
+    """Sums are equal to the last digit."""
 
     def check_bins(self, by: dict[str, Rows]) -> None:
         """Every level has the same energy in every bin."""

@@ -116,7 +116,7 @@ class TraceTest(unittest.TestCase):
         return tasks
 
     def test_exports_equal_the_run(self) -> None:
-        """What `export` makes of the event file is what the run wrote, byte for byte."""
+        """Exports of the event file are what the run wrote, byte for byte."""
         for kind in ("memory-trace", "perfetto", "konata", "vcd", "stalls"):
             self.export(f"--{kind}", self.work / "again")
             self.assertEqual((self.work / "again").read_bytes(), (self.work / kind).read_bytes(), kind)
@@ -214,7 +214,7 @@ class MemoryTraceTest(TraceTest):
         self.assertEqual((self.work / "fast").read_bytes(), (self.work / "oracle").read_bytes())
 
     def test_an_unfinished_run(self) -> None:
-        """Of a run that is cut off, rows of the completed tasks are there: the sums still equal bytes.*."""
+        """A run that is cut off has rows of the completed tasks: the sums still equal bytes.*."""
         path = self.work / "cut"
         run = ("run", GEMM, "--mode", "timing", "--quiet", "--json", "--max-cycles", "20000")
         result = kpusim(*run, "--memory-trace", path)

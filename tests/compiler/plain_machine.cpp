@@ -192,7 +192,7 @@ std::string random_data(ElemType elem, uint64_t count, SplitMix64& random) {
 
 namespace {
 
-/// What the arena holds by the rules of the format.
+/// A slot of the arena by the rules of the format.
 struct Slot {
     uint64_t begin = 0, end = 0;
     bool sum = false, unstored = false;

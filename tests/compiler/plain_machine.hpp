@@ -33,7 +33,7 @@ class Machine {
     Header header_;
     std::map<uint32_t, Storage> tensors_;
     std::vector<uint8_t> arena_;
-    std::map<uint32_t, double> scales_;  ///< of the tile at an address
+    std::map<uint32_t, double> scales_;  ///< scale of the tile at an address
 };
 
 /// Random little-endian elements: floats in [-1, 1), integers of the whole range.

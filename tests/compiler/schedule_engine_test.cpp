@@ -75,7 +75,7 @@ TEST(TensorStore, TilePointers) {
     EXPECT_THROW(store.tile_ptr(id, 0, 3), UserError);
 }
 
-// What goes in comes out; the padding around it is zero.
+// Elements come out as they went in; the padding around them is zero.
 TEST(TensorStore, RoundTripWithZeroPadding) {
     TensorStore store{Format{}};
     const uint32_t id = store.register_tensor("x", 3, 5);

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of schedules share.
+// Helpers for the tests of schedules.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -202,7 +202,7 @@ TEST(Scheduler, FusesReluWhereNothingElseReads) {
     EXPECT_EQ(schedule_graph(graph, {}, 65536).ops.size(), 6u);
 }
 
-// What no op of a schedule can do is refused, naming the node; the original drops it silently.
+// Nodes that no op of a schedule can do are refused by name; the original drops them silently.
 TEST(Scheduler, RefusesWhatItCannotLower) {
     Graph sum;
     sum.tensors = {tensor("a", 32, 32, Role::input), tensor("b", 32, 32, Role::input),

@@ -1,4 +1,4 @@
-"""How far compiled networks are from PyTorch: the table of docs/networks.md.
+"""Distance of compiled networks from PyTorch: the table of docs/networks.md.
 
 usage: accuracy.py [--update] [--growth] [NAME | NAME:PRECISION ...]; rows that are not named stay as they are
 
@@ -129,7 +129,7 @@ def torch_network(row: Row) -> Result:
 
 
 def mix_of(report: Path) -> str:
-    """What the compiler made wider, and what is worst of the rest: "7.6 %; conv2: 35.8 dB"."""
+    """Return what the compiler made wider, and what is worst of the rest: "7.6 %; conv2: 35.8 dB"."""
     layers = list(csv.DictReader(report.read_text(encoding="utf-8").splitlines()))
     narrow = next(name for name in layers[0] if name.startswith("snr_"))
     kind = narrow.split("_")[1]
@@ -169,7 +169,7 @@ def line(row: Row, result: Result) -> str:
 
 
 def growth(name: str) -> float:
-    """How much more a small disturbance of the input is, against the spread, at the worst product."""
+    """Return how much more a small disturbance of the input is, against the spread, at the worst product."""
     model, seen = build(name), list[Values]()
     for part in model.modules():
         if isinstance(part, torch.nn.Conv2d | torch.nn.Linear):

@@ -1,4 +1,4 @@
-"""What random modules are made with."""
+"""Base of random modules."""
 
 from __future__ import annotations
 

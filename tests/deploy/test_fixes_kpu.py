@@ -1,4 +1,4 @@
-"""What errors of kpusim.kpu advise works: each case makes a mistake, and does literally what the fix says."""
+"""Each fix that errors of kpusim.kpu advise works: a case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors of kpusim.torch advise works: each case makes a mistake, and does what the fix says."""
+"""Each fix that errors of kpusim.torch advise works: each case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def breaks(x: Tensor) -> Tensor:
 
 
 def bessel(x: Tensor) -> Tensor:
-    """What ONNX has not."""
+    """Call what ONNX has not."""
     return torch.special.bessel_j1(x)
 
 
 def both(x: Tensor, y: Tensor) -> Tensor:
-    """Of two tensors."""
+    """Multiply two tensors."""
     return x @ y.T
 
 
@@ -116,7 +116,7 @@ def linear() -> nn.Module:
 
 
 def compiled(model: Any, x: Tensor | None = X, **options: Any) -> kpu.KPUProgram:  # noqa: ANN401
-    """By the compiler of the client."""
+    """Compile with the compiler of the client."""
     return kpu.KPUCompiler(**options).compile(model, example_inputs=None if x is None else (x,))
 
 

@@ -27,7 +27,7 @@ BOUND = 1e-5  #: of the largest number of the output
 
 
 def difference(want: object, got: object) -> str:
-    """In what two results differ; empty: in nothing that matters."""
+    """Say in what two results differ; empty: in nothing that matters."""
     wanted, shape = pytree.tree_flatten(want)
     given, other_shape = pytree.tree_flatten(got)
     if shape != other_shape:

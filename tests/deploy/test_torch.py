@@ -28,7 +28,7 @@ def fresh() -> None:
 
 
 def compiled(model: nn.Module | Any, **options: Any) -> Any:
-    """By the name that the entry point gives."""
+    """Compile by the name that the entry point gives."""
     return torch.compile(model, backend="kpusim", options={**F32, **options})
 
 
@@ -128,7 +128,7 @@ def unsupported(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("function", [breaks, branches, unsupported])
 def test_refusals(function: Any) -> None:
-    """What cannot be compiled is named with its source line; PyTorch takes it if that is asked for."""
+    """Functions that cannot be compiled are named with their line; PyTorch takes them if asked to."""
     x = torch.randn(3, 4)
     with torch.no_grad():
         with pytest.raises(kpusim.UserError) as error:
@@ -262,7 +262,7 @@ def test_narrow_models(kind: torch.dtype, precision: str, bound: float) -> None:
 
 
 def test_functions_of_transformers() -> None:
-    """What their code captures: masks out of arange, index tensors, SDPA with a mask, cumsum, setitem."""
+    """Captures of their code work: masks out of arange, index tensors, SDPA with a mask, cumsum, setitem."""
 
     def attention(tokens: Tensor, table: Tensor, kept: Tensor) -> Tensor:
         x = table[tokens]
@@ -282,7 +282,7 @@ def test_functions_of_transformers() -> None:
 
 
 def test_exported_by_the_other_way(tmp_path: Path) -> None:
-    """What torch.onnx.export writes, weights beside the model, is taken by kpusim.compile."""
+    """A model that torch.onnx.export writes, weights beside it, is taken by kpusim.compile."""
     model, x = small(), torch.randn(1, 3, 8, 8)
     path = tmp_path / "model.onnx"
     with warnings.catch_warnings():

@@ -106,6 +106,6 @@ def test_samples_that_do_not_fit(bad: object) -> None:
 
 
 def test_random_samples_are_told() -> None:
-    """As the command does."""
+    """Random samples are told as the command does."""
     with pytest.warns(UserWarning, match="random numbers: accuracy is not calibrated"):
         error(nn.Linear(4, 4).eval(), "random:1", torch.randn(2, 4))

@@ -143,7 +143,7 @@ std::string sweep(Replays& replays) {
     return text + "\n";
 }
 
-/// How far the simulators lie from each other on a pattern: the most that any error above can mean.
+/// Returns how far the simulators lie from each other on a pattern: the most that any error above can mean.
 std::string disagreement() {
     std::map<std::string, double> most;
     for (const Row& row : read_csv(reference_file("envelope.csv"))) {

@@ -1,4 +1,4 @@
-// What banks do for requests, told from the commands of a channel.
+// Use of banks by requests, told from the commands of a channel.
 #include "model/dram/bank_observer.hpp"
 
 #include <gtest/gtest.h>
@@ -99,7 +99,7 @@ TEST(BankObserver, SumsAndSourcesAreExact) {
     }
 }
 
-/// Who watches changes nothing.
+/// Checks that an observer changes nothing.
 TEST(BankObserver, ChangesNoFigure) {
     const ReplayConfig config{config_of("DDR4-3200")};
     ListTrace watched = random_trace(config.channel.map, 1, 3000), alone = watched;

@@ -45,7 +45,7 @@ class CommandChecker final : public CommandObserver {
     }
 
     const std::vector<std::string>& violations() const { return violations_; }
-    /// How many clocks each rule was kept beyond its minimum, at the least.
+    /// Returns how many clocks each rule was kept beyond its minimum, at the least.
     const std::map<std::string, int64_t>& slack() const { return slack_; }
     const std::vector<Rule>& rules() const { return rules_; }
 

@@ -1,4 +1,4 @@
-// How far the arithmetic DRAM of a platform (fidelity simple) is from its controllers (burst).
+// Distance of the arithmetic DRAM of a platform (fidelity simple) from its controllers (burst).
 #include "tests/dram/fidelity.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace kpu::dram {
 namespace {
 
-/// What is known of a finished replay, of either fidelity.
+/// Outcome of a finished replay, of either fidelity.
 struct Outcome {
     double cycles = 0, read_latency = 0, activates = 0;
 };

@@ -43,7 +43,7 @@ def bursts(pattern: str, count: int, row_stride: int) -> Iterator[tuple[int, boo
 
 
 def checksum(pattern: str, count: int, row_stride: int) -> str:
-    """What trace_params.csv states: FNV-1a over (address | write, time)."""
+    """Return what trace_params.csv states: FNV-1a over (address | write, time)."""
     value = 0xCBF29CE484222325
     for address, is_write, ns in bursts(pattern, count, row_stride):
         for word in (address | int(is_write), ns):

@@ -1,4 +1,4 @@
-"""As check_grammar.py, of kernels (`.kern`): scopes of every kernel here, and the words of the tables.
+"""Check kernels (`.kern`) as check_grammar.py does: scopes of every kernel, words of the tables.
 
 usage: check_kernel_grammar.py path/to/kpusim
        check_kernel_grammar.py --update path/to/kpusim

@@ -1,4 +1,4 @@
-"""What the tests of emitted programs share: the schema, its Python classes, and the command."""
+"""Helpers for the tests of emitted programs: the schema, its Python classes, and the command."""
 
 from __future__ import annotations
 

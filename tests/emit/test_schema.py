@@ -44,7 +44,7 @@ def types(
 
 
 def row_of(message: DescriptorProto, field: FieldDescriptorProto) -> str:
-    """What a field means to bytes and texts: name and type."""
+    """Return what a field means to bytes and texts: name and type."""
     label = FieldDescriptorProto.Label.Name(field.label).removeprefix("LABEL_").lower()
     kind = (
         field.type_name.lstrip(".")
@@ -89,7 +89,7 @@ def listed() -> dict[tuple[str, int], str]:
 def complaints(
     schema_files: list[descriptor_pb2.FileDescriptorProto], known: dict[tuple[str, int], str]
 ) -> list[str]:
-    """What a schema does to the numbers of a list that it must not do, and what the list lacks."""
+    """List what a schema does to the numbers of a list that it must not do, and what the list lacks."""
     now, kept = rows(schema_files), reserved(schema_files)
     said = []
     for (name, number), row in known.items():
@@ -172,7 +172,7 @@ class NewerTest(unittest.TestCase):
         )
 
     def said(self, content: bytes) -> str:
-        """What `check` says of a file."""
+        """Return what `check` says of a file."""
         self.path.write_bytes(content)
         return kpusim("check", self.path).stdout
 

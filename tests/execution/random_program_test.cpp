@@ -38,7 +38,7 @@ class Oracle {
         return true;
     }
 
-    /// Of a task: its tokens of the same iteration and of earlier ones.
+    /// True if a task has its tokens of the same iteration and of earlier ones.
     bool startable(const Instance& instance) {
         const BoundTask& task = program_.tasks[program_.statements[instance.first].index];
         return tokens_satisfied(instance.first, instance.second, task.deps) &&

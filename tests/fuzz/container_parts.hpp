@@ -12,7 +12,7 @@ namespace kpu::fuzz {
 struct ContainerParts {
     std::string program;
     std::vector<std::string> data;
-    std::vector<uint32_t> indices;  ///< of the data sections
+    std::vector<uint32_t> indices;  ///< indices of the data sections
 };
 
 /// Nothing when the section table does not fit the bytes.

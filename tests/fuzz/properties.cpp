@@ -67,7 +67,7 @@ void check_container_round_trip(const Module& module) {
         broken("a container reads back as the same bytes", module.program.ShortDebugString());
 }
 
-/// As the front end does it.
+/// Reads a program as the front end does.
 Module read_program(std::string_view bytes, const std::string& origin) {
     return message_form(bytes) ? read_message(bytes, origin) : parse_container(bytes, origin);
 }

@@ -73,7 +73,7 @@ TEST(Module, IsNotAssignedOnceItWasMoved) {
 }
 
 TEST(Container, RoundTripKeepsProgramAndData) {
-    // What is written is read back, and written again gives the same bytes.
+    // A written container is read back, and written again gives the same bytes.
     const Module module = test::relu_rows();
     const std::string bytes = serialize_container(module);
     const Module back = parse_container(bytes, "file.kpu");
@@ -189,7 +189,8 @@ TEST(Container, AnEmptyProgramIsNoBytes) {
 }
 
 TEST(Container, PackedBytesThatAreNoProgramAreRefused) {
-    // What unpacks to a thousand times its size, is no stream, is cut, or goes on behind the program.
+    // Sections that unpack to a thousand times their size, are no stream, are cut, or go on after the
+    // program.
     KPUProgram program;
     program.set_name("p");
     const std::string good = zipped(program.SerializeAsString());
@@ -249,8 +250,8 @@ TEST(Container, NumbersThatTextCannotKeepAreRefused) {
 }
 
 TEST(Container, DamagedProgramsNeverCrash) {
-    // Behind the checksums stand the message parser, the structure checks and the binder: with any byte of
-    // the program changed, each refuses with a UserError or accepts; no other exception, no crash.
+    // After the checksums come the message parser, the structure checks and the binder: with any byte of the
+    // program changed, each refuses with a UserError or accepts; no other exception, no crash.
     const Module module = test::relu_rows();
     const std::string program = module.program.SerializeAsString();
     const google::protobuf::LogSilencer silence;
@@ -301,7 +302,8 @@ std::string with_table_field(std::string bytes, size_t section, size_t field, ui
 }
 
 TEST(Container, MisplacedSectionsSayWhereTheyBelong) {
-    // Two sections: a table of 16 + 2 * 32 + 4 bytes, the program right behind it, the data at the next multiple of 64.
+    // Two sections: a table of 16 + 2 * 32 + 4 bytes, the program right after it, the data at the next
+    // multiple of 64.
     const Module module = test::relu_rows();
     const std::string good = serialize_container(module);
     const size_t end = 84 + module.program.ByteSizeLong(), data = (end + 63) / 64 * 64;
@@ -341,7 +343,7 @@ TEST(Container, ADepOnALaterTaskMentionsCarriedTokens) {
 }
 
 TEST(Container, UnknownFieldsAndEnumValuesAreNamed) {
-    // What this version does not know is refused with the name of the message or field.
+    // Messages or fields that this version does not know are refused by name.
     Module module = test::relu_rows();
     proto::Buffer& buffer = *module.program.mutable_buffer(0);
     buffer.GetReflection()->MutableUnknownFields(&buffer)->AddVarint(99, 1);

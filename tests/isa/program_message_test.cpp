@@ -106,8 +106,8 @@ TEST(ProgramMessage, TruncationsSayTheByte) {
 }
 
 TEST(ProgramMessage, FaultsOfTheFormHaveTheirPlace) {
-    // By the wire format of protobuf: 0x0a is field 1 with a length, 0xba 0x01 is 23, 0xc2 0x01 is 24 (statement), within
-    // it 0x0a is the task, of which 0x12 is the name and 0x18 is `sync`.
+    // Uses the wire format of protobuf: 0x0a is field 1 with a length, 0xba 0x01 is 23, 0xc2 0x01 is 24
+    // (statement), within it 0x0a is the task, of which 0x12 is the name and 0x18 is `sync`.
     const std::string name("\x0a\x01p", 3);
     const std::pair<std::string, const char*> cases[] = {
         {std::string("\xc2\x01\x04\x0a\x02\x12\x05", 7),
@@ -257,7 +257,7 @@ TEST(ProgramMessage, PartsOfATextHaveTheirPlaces) {
 }
 
 TEST(ProgramMessage, DataStandInSideFiles) {
-    // By relative path, size and SHA-256; without a path there is nothing to take them from.
+    // Files are named by relative path, size and SHA-256; without a path there is nothing to take them from.
     const test::TempFolder folder;
     std::ofstream(folder.file("w.bin")) << "abcd";
     KPUProgram program = test::relu_rows().program;

@@ -1,4 +1,4 @@
-// What can be known before a kernel runs is refused, in the published words.
+// Mistakes that can be known before a kernel runs are refused, in the published words.
 #include "tests/kernel/support.hpp"
 
 namespace kpu::kernel_test {
@@ -6,7 +6,7 @@ namespace {
 
 struct Case {
     const char* name;
-    std::string body;  ///< of a kernel with the buffers below
+    std::string body;  ///< body of a kernel with the buffers below
     std::string text;  ///< in the messages
 };
 

@@ -1,4 +1,4 @@
-"""What operations of kernels give, rule set gpu, computed with Python's integers, fractions and NumPy alone.
+"""Results of operations of kernels, rule set gpu, computed with Python's integers, fractions and NumPy alone.
 
 Values are bit patterns: of u32 i32 f32 bool 32 bits, of u64 64.
 """
@@ -40,13 +40,13 @@ SPECIAL_BITS = [0x00800000, 0x80800000, 0x00800001, 0x007FFFFF, 0x807FFFFF, 1, 0
 
 
 def bits_of(value: float) -> int:
-    """Of an f32."""
+    """Return the bits of an f32."""
     with np.errstate(all="ignore"):
         return int(np.float32(value).view(np.uint32))
 
 
 def real(bits: int) -> np.float32:
-    """Of its bits."""
+    """Return the f32 of its bits."""
     return np.uint32(bits).view(np.float32)
 
 
@@ -72,7 +72,7 @@ def signed(bits: int, width: int = 32) -> int:
 
 
 def number(bits: int, kind: str) -> int:
-    """Of an integer or bool."""
+    """Return the number of an integer or bool."""
     return signed(bits) if kind == "i32" else bits
 
 
@@ -100,7 +100,7 @@ def _rotated(a: int, by: int) -> int:
 
 
 Two = Callable[[int, int, str], int]
-#: Of numbers; the result is cut to the width of the type.
+#: Operations on numbers; the result is cut to the width of the type.
 INTEGER_PAIRS: dict[str, Two] = {
     "a | b": lambda a, b, k: a | b,
     "a ^ b": lambda a, b, k: a ^ b,

@@ -89,7 +89,7 @@ class Generator {
         kernel_.text += text + "\n";
     }
 
-    /// Of elements of a type, to be read and written.
+    /// Returns a buffer of elements of a type, to be read and written.
     static std::string buffer_of(Type type) {
         for (const RandomBuffer& buffer : random_buffers)
             if (buffer.type == fmt::format("{}[]", name_of(type))) return buffer.name;
@@ -111,12 +111,12 @@ class Generator {
         }
     }
 
-    /// Of what nobody writes.
+    /// Returns an index of what nobody writes.
     std::string free_index(int depth) {
         return chance(3) ? "lid.x" : fmt::format("({}) % 9", expression(Type::u32, depth + 2));
     }
 
-    /// Of workgroup memory.
+    /// Returns an index of workgroup memory.
     std::string shared_index(int depth) { return tame_ ? own_of_workgroup_ : index(depth); }
 
     std::string literal(Type type) {
@@ -186,7 +186,7 @@ class Generator {
 
     Type any_condition() { return chance(4) ? any_type() : Type::boolean; }
 
-    /// What a cast to `type` takes, without an error but for rare values.
+    /// Returns a type that a cast to `type` takes, without an error but for rare values.
     Type any_source(Type type) {
         if (type == Type::f32 && chance(3)) return any_small_float();
         if (is_small_float(type)) return Type::f32;

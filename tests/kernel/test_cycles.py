@@ -45,7 +45,7 @@ class Layout(NamedTuple):
     interleave: int
 
     def sets(self) -> tuple[str, ...]:
-        """As options of the command."""
+        """Return the options of the command."""
         l1 = {"banks": self.banks, "bank_width_bytes": self.width, "interleave_bytes": self.interleave}
         return (f"engine.vector.lanes={self.lanes}", *(f"engine.l1.{key}={n}" for key, n in l1.items()))
 
@@ -205,7 +205,7 @@ class Cycles(Launch):
         self.assertEqual(busy, STATEMENT + PLAIN + SCALAR)
 
     def test_copies_overlap_with_work(self) -> None:
-        """Of a copy and work, the longer one counts; without a second buffer, their sum."""
+        """The longer one of a copy and work counts; without a second buffer, their sum."""
         work = "loop i in 0..100: let a = i + 1 endloop"
         copy = 'async_load(x, t, 0, 1024, "t")'
         options = {"size": 1, "extra": ", t: workgroup u32[256]"}

@@ -78,7 +78,7 @@ class Debug(Launch):
         self.assertIn("1 of 4 invocations (2), print means (2, 0, 0)", said[-1])
 
     def test_tasks_cycles_units(self) -> None:
-        """What is under way, and what waits for what."""
+        """Tasks, cycles and units show what is under way, and what waits for what."""
         said = self.session("break task launch", "task", "continue", "units", "tasks", "continue", "tasks")
         self.assertTrue(said[2].startswith("a task is complete at cycle "), said)
         self.assertTrue(said[3].startswith("1: task launch: complete at cycle "), said)
@@ -199,7 +199,7 @@ class Debug(Launch):
         self.assertIn("error: the run is over. Fix: quit, and begin again.", said)
 
     def test_values_of_all_invocations(self) -> None:
-        """Those that diverge are named; what they have differs."""
+        """Invocations that diverge are named; what they have differs."""
         said = self.session(
             "break line 10",
             "continue",
@@ -237,7 +237,7 @@ class Debug(Launch):
         self.assertTrue(any(line.split() == ["e0_vpu0", "busy.useful"] for line in said[9:]), said)
 
     def test_it_stays_where_it_fails(self) -> None:
-        """What is there can be looked at, in every mode; there is no way on."""
+        """All that is there can be looked at, in every mode; there is no way on."""
         kernel = KERNEL.replace("sum = sum + 100", 'trap(sum, "odd")')
         for mode in ("values+timing", "functional"):
             command = self.prepare(kernel, self.case(grid=(2,), args=(3,)))
@@ -318,7 +318,7 @@ class Debug(Launch):
             time.sleep(0.01)
 
     def test_interrupts(self) -> None:
-        """Of a script: it is over; what was found is said. So does the end of its time."""
+        """An interrupted script is over; what was found is said. So does the end of its time."""
         pipe = subprocess.PIPE
         for options, code, text in (([], 130, ""), (["--timeout", "2"], 2, "error: stopped after 2 seconds")):
             command = [*self.endless(), *options]

@@ -165,7 +165,7 @@ class Tiles(Launch):
         self.assertEqual(said[11:], ["  [1, 0] 46 47", "  [1, 1] 62 63"])
 
     def test_watches_and_units(self) -> None:
-        """Of workgroup memory, which has no address of its own; and what the device does at that time."""
+        """Workgroup memory has no address of its own; and what the device does at that time is shown."""
         said = self.session(
             "break line 9",
             "continue",
@@ -189,7 +189,7 @@ class Tiles(Launch):
         self.assertTrue(said[-1].endswith(", between tasks"), said)
 
     def test_failures(self) -> None:
-        """What nothing signals, and what lies outside, with the variables as they were."""
+        """Semaphores that nothing signals, and places outside, are shown with the variables as they were."""
         kernel = KERNEL.replace("(i, 0i32)] = row", "(i * 2i32, 0i32)] = row")
         for mode in ("values+timing", "functional"):
             said = self.session(

@@ -49,7 +49,7 @@ class Launch(unittest.TestCase):
         return command
 
     def run_it(self, command: list[str], code: int = 0) -> str:
-        """What it prints."""
+        """Run it, and return what it prints."""
         result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result.stdout + result.stderr
@@ -68,7 +68,7 @@ class Launch(unittest.TestCase):
 
 
 class Copies(Launch):
-    """What copies and work cost together, of straight code: nothing but copies, waits and work."""
+    """Cost of copies and work together, of straight code: nothing but copies, waits and work."""
 
     STEPS, BYTES = 8, 16384
     COPY = 'async_load(x, {slot}, {at}, {bytes}, "{slot}")'
@@ -149,7 +149,7 @@ class Units(Launch):
 
 
 class Errors(Launch):
-    """What does not fit is refused, what goes wrong ends with its own code."""
+    """Refusals of what does not fit; what goes wrong ends with its own code."""
 
     def refused(self, kernel: str, text: str, *options: str, code: int = 1, **case: object) -> None:
         """The command says so."""

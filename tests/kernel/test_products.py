@@ -22,7 +22,7 @@ NUMPY = {"f32": np.float32, "i8": np.int8, "i32": np.int32}
 
 
 class Shape(NamedTuple):
-    """Of a product: m x k by k x n."""
+    """Shape of a product: m x k by k x n."""
 
     m: int
     n: int
@@ -64,7 +64,7 @@ def program(tasks: str, shape: Shape, elem: str, out: str, engine: int = 0) -> s
 
 
 class Run(NamedTuple):
-    """What a run left."""
+    """Results of a run."""
 
     stats: dict[str, dict[str, float]]
     outputs: dict[str, np.ndarray]

@@ -11,7 +11,7 @@
 namespace kpu::kernel_test {
 namespace {
 
-/// What `expression` of tiles a and b gives; both are buffers of n elements of a type.
+/// Returns what `expression` of tiles a and b gives; both are buffers of n elements of a type.
 Blob compute(const std::string& expression, const std::string& type, const std::string& result, const Blob& a,
              const Blob& b, size_t n) {
     const std::string text = "kernel k rules(xla) workgroup(1) (a: read " + type + "[" + std::to_string(n) +

@@ -52,7 +52,7 @@ def test_tables_agree(config: Callable[..., Path], command: Command) -> None:
 
 
 def test_folder(config: Callable[..., Path], command: Command, tmp_path: Path) -> None:
-    """What -o leaves; what is there already stays, and its models run."""
+    """Folders of -o have what is promised; what is there already stays, and its models run."""
     path, folder = config("llama"), tmp_path / "out"
     told = command(path, *SMALL, "-o", folder).stdout
     assert sorted(entry.name for entry in folder.iterdir()) == sorted([*FILES, "models"])
@@ -82,7 +82,7 @@ def test_folder(config: Callable[..., Path], command: Command, tmp_path: Path) -
 
 
 def test_errors(config: Callable[..., Path], command: Command, tmp_path: Path) -> None:
-    """One line, with the fix; nothing is left behind."""
+    """Errors are one line, with the fix; no file remains."""
     for words, said in (
         (("none.json",), "No such file or directory. Fix: "),
         (

@@ -13,7 +13,7 @@ from kpusim.llm.composing import Estimate, estimate
 from kpusim.llm.experts import Routing
 from kpusim.llm.report import text_of
 
-#: Of the time: what the page says of the largest difference.
+#: Share of the time: what the page says of the largest difference.
 MOST = 0.12
 
 
@@ -30,7 +30,7 @@ def found(config: Path, **more: object) -> Estimate:
 def test_sum_is_near_the_whole(
     config: Callable[..., Path], name: str, precision: str, kv: str | None
 ) -> None:
-    """Of models whose layers are long beside what a program takes to begin."""
+    """The sum is near the whole for models whose layers are long beside what a program takes to begin."""
     path = config(
         name, hidden_size=512, intermediate_size=1024, vocab_size=2048, sliding_window=64, head_dim=64
     )
@@ -106,7 +106,7 @@ def test_only_chosen_experts_move(config: Callable[..., Path]) -> None:
 
 @pytest.mark.parametrize("skew", [0.0, 0.7, 1.5])
 def test_expected_experts(skew: float) -> None:
-    """As many as when tokens draw, without putting back, in proportion to the shares."""
+    """Experts are as many as when tokens draw, without putting back, in proportion to the shares."""
     random, experts, chosen, tokens = np.random.default_rng(7), 16, 4, 6
     keys = np.log(random.random((3000, tokens, experts))) * (np.arange(experts) + 1.0) ** skew
     drawn = np.argsort(-keys, axis=2)[:, :, :chosen]
@@ -136,7 +136,7 @@ def test_expected_experts(skew: float) -> None:
     ],
 )
 def test_refused(config: Callable[..., Path], more: dict[str, object], said: str) -> None:
-    """What there is not; the compiler's own words where it refuses."""
+    """Unknown things are refused; in the compiler's own words where it refuses."""
     with pytest.raises(UserError) as error:
         found(config("llama"), **more)
     assert said in str(error.value) and "/tmp" not in str(error.value)

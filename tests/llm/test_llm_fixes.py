@@ -1,4 +1,4 @@
-"""What errors of kpusim.llm advise works: each case makes a mistake, and does literally what the fix says."""
+"""Each fix that errors of kpusim.llm advise works: a case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found(**more: object) -> Estimate:
 
 
 def command(*words: object, code: int = 0) -> str:
-    """What `kpusim llm` prints."""
+    """Return what `kpusim llm` prints."""
     said = io.StringIO()
     small = ["--prompt", "none", "--context", "8", "--platform", "npm_lite", "--precision", "fp16"]
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):

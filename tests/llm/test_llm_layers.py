@@ -1,4 +1,4 @@
-"""What layers compute, with weights put in: a step gives what the prompt gives, and what NumPy does."""
+"""Results of layers, with weights put in: a step gives what the prompt gives, and what NumPy does."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def outputs(
     first: int = 0,
     within: tuple[str, ...] = (),
 ) -> dict[str, Array]:
-    """What ONNX Runtime computes of a piece, whose first row is at this position, and of values within it."""
+    """Return what ONNX Runtime computes of a piece that begins at a position, and values within it."""
     path = folder / "piece.onnx"
     graph_of(piece, model, F32, UNIFORM).save(path)
     made = onnx.load(path, load_external_data=False)
@@ -67,7 +67,7 @@ def outputs(
 def test_step_follows_prompt(
     config: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, queries: int
 ) -> None:
-    """The last row of a prompt is the step behind the others, with their keys and values as the cache."""
+    """The last row of a prompt is the step after the others, with their keys and values as the cache."""
     monkeypatch.setattr("kpusim.llm.layers.QUERIES", queries)
     model = read_model(config(name))
     batch, tokens = 2, 13

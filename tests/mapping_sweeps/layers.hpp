@@ -24,7 +24,7 @@ struct Layer {
     std::string name() const;
 };
 
-/// `layers`: one behind the other, each shape fitting to the next.
+/// Builds the graph of `layers`, one after the other, each shape fitting to the next.
 graph::Graph graph_of(const std::vector<Layer>& layers, ElemType elem);
 
 struct Bounds {
@@ -59,7 +59,7 @@ std::vector<std::pair<std::string, platforms::Overrides>> twice(const platforms:
 double cycles_of(const std::shared_ptr<const Module>& module, const platforms::Platform& platform,
                  Cycles most = UINT64_MAX);
 struct Times {
-    double predicted = 0;  ///< by the closed forms that rank mappings
+    double predicted = 0;  ///< cycles by the closed forms that rank mappings
     double simulated = 0;
 };
 Times times_of(const graph::Graph& graph, const platforms::Platform& platform, int effort = 2);
@@ -68,7 +68,7 @@ Times times_of(const graph::Graph& graph, const platforms::Platform& platform, i
 struct Mappings {
     size_t legal = 0;
     double chosen = 0;  ///< simulated cycles of what the compiler chooses
-    double best = 0;    ///< of the fastest
+    double best = 0;    ///< cycles of the fastest
     std::string best_tiles;
 };
 Mappings simulate_mappings(const Layer& layer, ElemType elem, const platforms::Platform& platform);

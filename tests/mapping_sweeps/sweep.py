@@ -45,7 +45,7 @@ def rows_of(sweep: str, what: str, device: str, count: int, pool: ThreadPoolExec
 
 
 def share(flags: list[bool]) -> str:
-    """As "98.5 %"."""
+    """Write it as "98.5 %"."""
     return f"{100 * sum(flags) / len(flags):.1f} %"
 
 

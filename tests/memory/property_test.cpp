@@ -338,7 +338,7 @@ TEST(Limiter, names_what_held_the_stream) {
     EXPECT_EQ(longest(config, load), Cause::stalled_refresh);
 }
 
-/// What held the first of these streams longest, all begun together.
+/// Returns what held the first of these streams longest, all begun together.
 Cause held_by(const MemoryConfig& config, const std::vector<StreamRequest>& requests) {
     MemorySystem memory_system(config);
     const MemorySystem::Handle first = memory_system.open(requests[0], 0);

@@ -13,7 +13,7 @@ struct Post {
     Cycles delay = 0;
     StreamRequest request;
 };
-using Workload = std::vector<std::vector<Post>>;  ///< by unit
+using Workload = std::vector<std::vector<Post>>;  ///< indexed by unit
 using Results = std::vector<std::vector<StreamResult>>;
 
 inline MemoryConfig rough_config(std::mt19937& random) {

@@ -29,7 +29,7 @@ inline BoundProgram bound(const builder::Program& program, const proto::Platform
     return bind(std::make_shared<Module>(program.build()), {}, platforms::limits_of(platform));
 }
 
-/// What a run leaves, for comparing.
+/// Results of a run, for comparing.
 struct Outcome {
     RunStatus stop = RunStatus::deadlock;
     Cycles cycles = 0;
@@ -38,7 +38,7 @@ struct Outcome {
     std::vector<traces::Event> events;
     std::vector<traces::UnitInfo> units;
     std::vector<Device::Completed> tasks;                          ///< when stepped by task
-    std::array<uint64_t, execution::hazard_kind_count> hazards{};  ///< by kind
+    std::array<uint64_t, execution::hazard_kind_count> hazards{};  ///< indexed by kind
 };
 
 inline Outcome run(const proto::Platform& platform, const BoundProgram& program, DeviceOptions options = {},

@@ -1,4 +1,4 @@
-// What holds for every program: random ones on devices of one and of four engines.
+// Invariants of every program: random ones on devices of one and of four engines.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -41,7 +41,7 @@ void expect_energy_closes(traces::EnergyLedger& ledger, const Outcome& r) {
     expect_close(r.stats.real("energy.total_uj") * 1e6, total, "energy.total_uj");
 }
 
-/// What the statistics count is what the memory sockets of the units moved.
+/// Checks that what the statistics count is what the memory sockets of the units moved.
 void expect_sockets_moved_all_bytes(const Device& device, const traces::StatSet& stats) {
     std::array<uint64_t, 3> read{}, written{};
     for (size_t u = 0; u < device.units().size(); ++u) {
@@ -145,7 +145,7 @@ void expect_every_cycle_has_a_cause(const proto::Platform& platform, const Outco
 /// A task as the events tell it, with the bytes that it reads and writes.
 struct Execution {
     uint32_t statement = 0;
-    std::map<int, int64_t> loops;  ///< by depth
+    std::map<int, int64_t> loops;  ///< indexed by depth
     uint64_t begin = 0, end = 0;   ///< ps
     bool began = false;
     struct Bytes {

@@ -35,7 +35,7 @@ class RandomProgram {
         std::vector<builder::Task> readers;
     };
     struct Scope {
-        builder::Expr index;  ///< of the iteration, from 0
+        builder::Expr index;  ///< index of the iteration, from 0
         int64_t trip = 1, window = 1;
     };
     struct Arena {

@@ -308,7 +308,7 @@ class Run(NamedTuple):
 
 
 def problems(kpusim: str, model: Path, macs: int, run: Run) -> list[str] | None:
-    """What does not hold; None where the device refuses the network."""
+    """Say what does not hold; None where the device refuses the network."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "run"
         calibrate = ["--calibrate", "random:1"] if run.precision.startswith(("int", "fp8")) else []

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from page import DEVICES, MODELS, Case, cases, export, refusal
 
-#: What a refusal may be for; the rest of the text names the tensor or the type.
+#: Reasons that a refusal may have; the rest of the text names the tensor or the type.
 ALLOWED = ("does not fit", "has no", "type")
 FILL = ("--fill", "random:5")
 

@@ -1,4 +1,4 @@
-"""How far a compiled network is from float32, end to end: signal to noise after subtracting the mean output.
+"""Distance of a compiled network from float32, end to end: signal to noise after subtracting the mean output.
 
 usage: centred.py KPUSIM MODEL.onnx NETWORK DEVICE PRECISION [--inputs N] [--group-size N]
 

@@ -35,7 +35,7 @@ Array = NDArray[Any]
 LAYERS, HIDDEN, INNER, WORDS, HEADS, GROUPS, SIZE = 2, 64, 96, 80, 4, 2, 16
 PROMPT, MOST, BLOCK = 5, 16, 32
 
-#: By how much of an output's range the results of a precision may be wrong.
+#: Bounds on errors, as shares of an output's range, for the results of a precision.
 BOUNDS = {"f32": 1e-4, "fp16": 2e-2, "int4 in fp16": 4e-2, "int4": 8e-2}
 #: Which have its products.
 DEVICES = {
@@ -49,7 +49,7 @@ CACHES = ("buffer", "bound", "growing", "positions")
 
 @dataclass
 class Family:
-    """What differs between architectures."""
+    """Differences between architectures."""
 
     packed: bool = False  # one product for queries, keys and values; one for both sides of the gate
     bias: bool = False  # of queries, keys and values
@@ -227,7 +227,7 @@ class Builder:
         return self.product(self.add("Mul", [acted, up], f"{at}.inner"), f"{at}.down", INNER, HIDDEN)
 
     def lengths(self) -> None:
-        """How many keys count, out of the mask."""
+        """Count how many keys count, out of the mask."""
         one = self.weight("one", np.array([1], np.int64))
         self.add("ReduceSum", ["attention_mask", one], "mask_sum", keepdims=0)
         self.add("Sub", ["mask_sum", one], "last")
@@ -288,7 +288,7 @@ class Builder:
 
 @dataclass
 class Step:
-    """What one call takes: everything but the cache."""
+    """Operands of one call: everything but the cache."""
 
     ids: Array
     seen: int  # rows before it
@@ -296,7 +296,7 @@ class Step:
 
 
 def steps_of(cache: str, count: int, seed: int) -> list[Step]:
-    """A prompt and single rows behind it."""
+    """Make a prompt and single rows after it."""
     words = np.random.default_rng(seed).integers(0, WORDS, (1, PROMPT + count))
     made = []
     for start, rows in [(0, PROMPT), *((PROMPT + i, 1) for i in range(count))]:
@@ -309,7 +309,7 @@ def steps_of(cache: str, count: int, seed: int) -> list[Step]:
 
 
 def empty_cache(cache: str) -> dict[str, Array]:
-    """What stands before the prompt."""
+    """Return what stands before the prompt."""
     rows = 0 if cache == "growing" else MOST
     names = [f"{layer}.{name}" for layer in range(LAYERS) for name in ("key", "value")]
     return {name: np.zeros((1, GROUPS, rows, SIZE), np.float32) for name in names}
@@ -324,7 +324,7 @@ class Call:
     outputs: dict[str, Array]
 
     def inputs(self, past: Mapping[str, Array], mask: bool) -> dict[str, Array]:
-        """Of the model, with some cache; the mask may be bound."""
+        """Return the inputs of the model, with some cache; the mask may be bound."""
         given = {"input_ids": self.step.ids} | ({"attention_mask": self.step.mask} if mask else {})
         return given | {f"past_key_values.{name}": array for name, array in past.items()}
 
@@ -386,7 +386,7 @@ class Ours:
         return ["--calibrate", folder]
 
     def program(self, call: Call) -> Path:
-        """Of its shapes and, where the mask is bound, its place."""
+        """Return the program of its shapes and, where the mask is bound, its place."""
         key = call.shapes()
         if key not in self.programs or self.cache == "bound":
             path = self.folder / f"program{len(self.programs)}.kpu"
@@ -413,7 +413,7 @@ class Ours:
 
 
 def worst_error(kpusim: str, family: str, device: str, precision: str, cache: str, count: int) -> float:
-    """Of all steps and outputs, relative to the range of each; each side has its own cache."""
+    """Return the worst error of all steps and outputs, relative to each range; each side has its cache."""
     with tempfile.TemporaryDirectory() as name:
         model = Path(name) / "decoder.onnx"
         onnx.save(Builder(FAMILIES[family], precision.startswith("int4"), 7).model(), model)

@@ -135,7 +135,7 @@ class Named(nn.Module):
         self.eval()
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """By the names of the kind."""
+        """Call the model by the names of the kind."""
         made = self.model(**dict(zip(self.kind.inputs, inputs, strict=True)))
         return tuple(made[name] for name in self.kind.outputs)
 

@@ -39,13 +39,13 @@ from torch import Tensor
 Array = NDArray[Any]
 
 PROMPT = 5
-#: By how much of an output's range the results of a precision may be wrong.
+#: Bounds on errors, as shares of an output's range, for the results of a precision.
 BOUNDS = {"f32": 1e-4, "fp16": 2e-2, "int4": 4e-2}
 DEVICES = {"f32": "tile32", "fp16": "swkpu-v2", "int4": "swkpu-v2"}
 
 
 class Point(NamedTuple):
-    """What is exported, how, and in which precision it runs."""
+    """Point of the table: what is exported, how, and in which precision it runs."""
 
     model: str
     exporter: str
@@ -201,7 +201,7 @@ def exported(module: WithCache, given: tuple[Tensor, ...], outputs: int, point: 
 
 
 def worst_error(kpusim: str, point: Point, device: str, steps: int, folder: Path) -> float:
-    """Of all outputs of the prompt and all steps, relative to the range of each."""
+    """Return the worst error of all outputs of the prompt and all steps, relative to the range of each."""
     module = WithCache(decoder(point.model, point.attention))
     precision = {"int4": "fp16"}.get(point.precision, point.precision)
     ours = Ours(kpusim, folder, ["--platform", device, "--precision", precision])

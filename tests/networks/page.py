@@ -1,4 +1,4 @@
-"""What the example networks cost on the shipped devices: docs/networks_measured.md and its rooflines.
+"""Costs of the example networks on the shipped devices: docs/networks_measured.md and its rooflines.
 
 usage: page.py KPUSIM [--models FOLDER] [--network NAME]... [--inputs N] [--check]
 
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A row of the page, the cells behind the case; operations for the roofline."""
+    """A row of the page, the cells after the case; operations for the roofline."""
 
     cells: list[str]
     operations: list[dict[str, str]]
@@ -96,7 +96,7 @@ def cases(networks: list[str]) -> Iterator[Case]:
 
 @functools.cache
 def digest() -> str:
-    """Of what the models are made of."""
+    """Return the digest of what the models are made of."""
     return made.contents([EXAMPLES], "torch", "onnx", "onnxscript")
 
 
@@ -144,7 +144,7 @@ def unread(operation: dict[str, Any]) -> int:
 
 
 def rest_of(stats: dict[str, Any]) -> str:
-    """What the arrays spend most of their time on, beside useful work."""
+    """Return what the arrays spend most of their time on, beside useful work."""
     sums: dict[str, int] = {}
     for name, row in stats.items():
         parts = name.split(".")

@@ -30,7 +30,7 @@ SIZES = {
 
 
 def decoder(size: str) -> onnx.ModelProto:
-    """Of these sizes."""
+    """Make a decoder of these sizes."""
     names = ("LAYERS", "HIDDEN", "INNER", "WORDS", "HEADS", "GROUPS", "SIZE", "MOST")
     for name, value in zip(names, SIZES[size], strict=True):
         setattr(genai_layers, name, value)

@@ -76,7 +76,7 @@ FORMS = (
 
 
 class Row(NamedTuple):
-    """What became of a model in a form."""
+    """Result of a model in a form."""
 
     result: str  #: right, wrong, refused, told
     text: str
@@ -200,7 +200,7 @@ def shortened(model: onnx.ModelProto) -> None:
 
 
 def quantized(form: str, model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
-    """What ONNX Runtime's quantizers write. Weights have seven bits, as of eight it sums pairs in 16 bits."""
+    """Return what ONNX Runtime's quantizers write. Weights have seven bits: it sums pairs in 16 bits."""
     before, after = folder / "floats.onnx", folder / f"{form}.onnx"
     if next(s.version for s in model.opset_import if s.domain in ("", "ai.onnx")) < 13:
         model = onnx.version_converter.convert_version(model, 13)

@@ -48,7 +48,7 @@ INTEGER_PRODUCTS = {
 def with_unsigned_weights(
     node: onnx.NodeProto, values: dict[str, Array]
 ) -> tuple[onnx.NodeProto, dict[str, Array]]:
-    """The same integer product, without i8 behind u8.
+    """The same integer product, without i8 after u8.
 
     There ONNX Runtime's kernels for AVX2 add pairs of products in 16 bits, which saturate.
     """
@@ -95,7 +95,7 @@ def model_of(
 def compute(
     node: onnx.NodeProto, values: dict[str, Array], constants: dict[str, Array], opset: int
 ) -> list[Array]:
-    """What ONNX Runtime makes of a node alone."""
+    """Return what ONNX Runtime makes of a node alone."""
     node, values = with_unsigned_weights(node, values)
     names = [name for name in dict.fromkeys(node.input) if name]
     given = {name: values[name] for name in names if name not in constants}
@@ -151,7 +151,7 @@ class QdqGraph:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Nodes of one part; what ONNX Runtime cannot compute leaves nothing behind."""
+        """Nodes of one part; what ONNX Runtime cannot compute leaves nothing."""
         before = len(self.nodes), list(self.live), list(self.outputs)
         self.current = set()
         try:

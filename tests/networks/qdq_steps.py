@@ -1,4 +1,4 @@
-"""Where numbers come from, and QuantizeLinear and DequantizeLinear of each type around them."""
+"""Sources of numbers, and QuantizeLinear and DequantizeLinear of each type around them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 100.0  #: parts give each other no larger numbers: sums of them stay with
 
 @dataclass
 class Steps:
-    """What a QuantizeLinear needs beside its tensor."""
+    """Operands of a QuantizeLinear beside its tensor."""
 
     scale: str
     zero: str  #: empty: the model leaves it out
@@ -23,7 +23,7 @@ class Steps:
 
     @property
     def operands(self) -> list[str]:
-        """Of the node."""
+        """Return the operands of the node."""
         return [self.scale, self.zero] if self.zero else [self.scale]
 
 
@@ -81,7 +81,7 @@ def offer(g: QdqGraph, *names: str) -> None:
 
 
 def type_of(g: QdqGraph, wide: bool) -> Any:  # noqa: ANN401
-    """Of the integers."""
+    """Draw the type of the integers."""
     if g.only_i8:
         g.kind("i8")
         return np.int8

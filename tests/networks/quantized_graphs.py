@@ -94,7 +94,7 @@ def keep(folder: Path, seed: int, kpusim: str, names: list[str], fault: Fault) -
 
 
 class Tally:
-    """What all graphs gave."""
+    """Sums over all graphs."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()

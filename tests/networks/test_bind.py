@@ -49,7 +49,7 @@ class Models(Folder):
     def run_model(
         self, made: onnx.ModelProto, inputs: dict[str, NDArray[Any]], *options: str
     ) -> tuple[subprocess.CompletedProcess[str], Path]:
-        """What the command says of it, and where the results are."""
+        """Return what the command says of it, and where the results are."""
         path, out = self.folder / "model.onnx", self.folder / "out"
         onnx.save(made, path)
         given = []
@@ -86,7 +86,7 @@ class Bind(Models):
     """A bound input is a constant, and no input any more."""
 
     def test_sizes(self) -> None:
-        """Of Reshape, Resize, Split, Range, Expand and TopK, as numbers, lists and files."""
+        """Sizes of Reshape, Resize, Split, Range, Expand and TopK are bound as numbers, lists and files."""
         x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
         picture = info("x", FLOAT, [1, 2, 3, 4])
         sizes = np.array([1, 2, 6, 8])
@@ -182,7 +182,7 @@ class Branches(Models):
         )
 
     def test_selected(self) -> None:
-        """By an input, in both ways: what it costs is told, and nothing where it is bound."""
+        """An input selects, in both ways: what it costs is told, and nothing where it is bound."""
         x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
         for rate in (16000, 8000):
             said = self.equal(self.chosen(), {"x": x, "rate": np.array(rate)}, {})
@@ -193,7 +193,7 @@ class Branches(Models):
             self.assertNotIn("both", said)
 
     def test_computed(self) -> None:
-        """By what the network computes, within a chosen branch; some results are equal in both."""
+        """Values that the network computes select, within a chosen branch; some results are equal in both."""
         inner = node(
             "If", ["small"], ["t"],
             then_branch=branch("a", node("Abs", ["x"], ["a"])),

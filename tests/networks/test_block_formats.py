@@ -78,7 +78,7 @@ class BlockFormats(unittest.TestCase):
         self.random = np.random.default_rng(9)
 
     def numbers(self, *shape: int, wide: float = 1.0) -> Array:
-        """Of fp16."""
+        """Draw numbers of fp16."""
         return (wide * self.random.standard_normal(shape)).astype(np.float16).astype(np.float32)
 
     def save(self, nodes: list[onnx.NodeProto], x: Array, y: tuple[int, ...], **weights: Array) -> Path:
@@ -100,7 +100,7 @@ class BlockFormats(unittest.TestCase):
         return subprocess.run([KPUSIM, *map(str, words)], check=False, capture_output=True, text=True)
 
     def run_model(self, path: Path, precision: str, *more: str, device: str = "core128-mx") -> Array:
-        """What the device makes of x."""
+        """Return what the device makes of x."""
         out = self.folder / "out"
         options = ["--platform", device, "--precision", precision, "--quiet", "--strict", *more]
         given = ["--input", f"x={self.folder / 'x.npy'}", "-o", out, "--force"]

@@ -153,7 +153,7 @@ class Detection(unittest.TestCase):
                 self.assertEqual(sum(charged.values()), total)
 
     def test_against_runtime(self) -> None:
-        """The boxes of ONNX Runtime in f32; -1 behind them up to as many as there can be."""
+        """The boxes of ONNX Runtime in f32; -1 after them up to as many as there can be."""
         _, outputs = self.run_on("tile32", "f32")
         found = self.expected["selected"]
         count = len(found)

@@ -87,7 +87,7 @@ class Float8(Folder):
                 self.assertEqual(again.read_bytes(), program.read_bytes())
 
     def test_bits_of_a_product(self) -> None:
-        """What the page says, in NumPy: scales, one rounding, f32 sums from the bias on, k ascending."""
+        """Products are as the page says, in NumPy: scales, one rounding, f32 sums from the bias on."""
         random = np.random.default_rng(8)
         x = random.normal(size=(16, 40)).astype(np.float16).astype(np.float32)
         w = (random.normal(size=(40, 24)) * np.exp2(random.integers(-4, 5, 24))).astype(np.float16)
@@ -129,7 +129,7 @@ class Float8(Folder):
         self.assertLess(np.linalg.norm(logits(kept) - want), np.linalg.norm(logits(plain) - want))
 
     def test_bound(self) -> None:
-        """What is asked for is reached, by layers in fp16; the table has what each layer adds."""
+        """The bound asked for is reached, by layers in fp16; the table has what each layer adds."""
         table = self.folder / "errors.csv"
         asked = [*DEVICE, "fp8", *CALIBRATE, "--wide-share", "100"]
         result = command(

@@ -64,7 +64,7 @@ def digits(dtype: torch.dtype) -> Model:
 
 
 def run(make: Callable[[torch.dtype], Model], dtype: torch.dtype, inputs: list[torch.Tensor]) -> Values:
-    """What PyTorch gives for each input in a type, one by one."""
+    """Return what PyTorch gives for each input in a type, one by one."""
     model = make(dtype)
     with torch.no_grad():
         return np.concatenate([model(x.to(dtype)).double().numpy() for x in inputs])
@@ -88,7 +88,7 @@ class HalfTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def compiled(self, model: Path, precision: str, inputs: list[torch.Tensor]) -> Values:
-        """What the compiled network gives."""
+        """Return what the compiled network gives."""
         name = onnx.load(model, load_external_data=False).graph.input[0].name
         program, given, out = self.folder / "network.kpu", self.folder / "x.npy", self.folder / "out"
         batch = ["--dim", f"batch={len(inputs[0])}"]

@@ -101,7 +101,7 @@ def write_model(
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What the command says; it must succeed."""
+    """Return what the command says; it must succeed."""
     result = subprocess.run([KPUSIM, *arguments], capture_output=True, text=True, timeout=300)
     if result.returncode != 0:
         raise AssertionError(f"{result.args}: exit {result.returncode}\n{result.stdout}{result.stderr}")
@@ -125,7 +125,7 @@ class Int4Test(unittest.TestCase):
         self.model = self.folder / "model.onnx"
 
     def expected(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What ONNX Runtime makes of it, node by node."""
+        """Return what ONNX Runtime makes of it, node by node."""
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(str(self.model), options, providers=["CPUExecutionProvider"])
@@ -486,7 +486,7 @@ class GroupTest(unittest.TestCase):
         self.assertIn("--group-size: 0 is no number of channels. Fix:", result.stderr)
 
     def refused(self, device: str, *more: str) -> subprocess.CompletedProcess[str]:
-        """What a compilation that ends in an error tells."""
+        """Return what a compilation that ends in an error tells."""
         fixed = ["--precision", "int4", "--calibrate", "random:1", "-o", str(self.folder / "no.kpu")]
         arguments = [KPUSIM, "compile", str(self.model), "--platform", device, *fixed, *more]
         result = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)

@@ -138,7 +138,7 @@ class LargeTest(unittest.TestCase):
         return path, inputs, np.asarray(session.run(None, inputs)[0])
 
     def cycles(self) -> int:
-        """Of the last run."""
+        """Return the cycles of the last run."""
         stats = json.loads((self.folder / "run" / "stats.json").read_text())["stats"]
         return int(stats["cycles.total"]["value"])
 

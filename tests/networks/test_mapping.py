@@ -29,7 +29,7 @@ class Mappings(Folder):
 
     @classmethod
     def setUpClass(cls) -> None:
-        """What the compiler chooses by itself, and computes."""
+        """Compute what the compiler chooses by itself."""
         super().setUpClass()
         cls.chosen, cls.outputs = {}, {}
         for device in ("tile32", "npm_lite"):
@@ -61,7 +61,7 @@ class Mappings(Folder):
         return program, result.stderr if result.returncode else ""
 
     def test_its_own_mapping_gives_the_same_program(self) -> None:
-        """What --write-mapping writes, --mapping reads."""
+        """A mapping that --write-mapping writes is read by --mapping."""
         for device, chosen in self.chosen.items():
             program, said = self.compile(device, chosen)
             self.assertEqual(said, "")
@@ -146,7 +146,7 @@ class Mappings(Folder):
         self.assertIn("Fix:", wrong.stderr)
 
     def test_refusals(self) -> None:
-        """What is illegal says where and why; nothing is written."""
+        """Illegal mappings say where and why; nothing is written."""
         for mapping, said in (
             ("{", "no JSON at byte"),
             ("[]", "it is no JSON object"),

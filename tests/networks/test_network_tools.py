@@ -1,4 +1,4 @@
-"""What is told of a network beside its run: coverage, memory map, QDQ export, bounds, its device.
+"""Reports on a network beside its run: coverage, memory map, QDQ export, bounds, its device.
 
 usage: test_network_tools.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
 """
@@ -216,7 +216,7 @@ class Tiles(Folder):
         return done("disasm", str(program))
 
     def test_sizes(self) -> None:
-        """Of what fits L1, what fits L2, what streams from DRAM: a product and a convolution."""
+        """Sizes that fit L1, that fit L2, and that stream from DRAM: a product and a convolution."""
         cases = [
             (product, {"m": 4, "k": 16, "n": 16}),
             (product, {"m": 512, "k": 512, "n": 512}),

@@ -40,12 +40,12 @@ PAIRS = [(device, precision) for device, has in PRECISIONS.items() for precision
 
 
 def command(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What the command returns and says."""
+    """Return what the command returns and says."""
     return subprocess.run([KPUSIM, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def done(*arguments: str) -> str:
-    """What the command prints; it must succeed."""
+    """Return what the command prints; it must succeed."""
     result = command(*arguments)
     if result.returncode != 0:
         raise AssertionError(f"{result.args}: exit {result.returncode}\n{result.stdout}{result.stderr}")
@@ -225,7 +225,7 @@ class Digits(Folder):
 
 
 class Errors(Folder):
-    """What is wrong is refused with a text that says the fix, and nothing is written."""
+    """Mistakes are refused with a text that says the fix, and nothing is written."""
 
     def refused(self, text: str, *arguments: str, model: str = DIGITS, precision: str = "fp16") -> None:
         """Both commands say this."""
@@ -284,7 +284,7 @@ class Errors(Folder):
         self.refused(r"shape/0.npy: .*\(1, 1, 7, 8\)", "--calibrate", "shape", precision="int8")
 
     def test_options_of_int8(self) -> None:
-        """Those of steps are told not to be used where nothing is quantized."""
+        """Options of steps are told not to be used where nothing is quantized."""
         for option in (["--calibration-method", "mse"], ["--percentile", "99"]):
             given = command("check", DIGITS, "--platform", "tile32", "--precision", "f32", *option)
             self.assertEqual(given.returncode, 0, given.stderr)

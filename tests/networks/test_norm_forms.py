@@ -60,7 +60,7 @@ class Forms:
         return name
 
     def reduce(self, kind: str, x: str, axes: Sequence[int], rank: int, keep: bool) -> str:
-        """Reduce along axes, some of them counted from behind."""
+        """Reduce along axes, some of them counted from the end."""
         axes = [int(self.pick(a, a - rank)) for a in axes]
         operand = self.opset >= (13 if kind == "ReduceSum" else 18)
         if operand:
@@ -261,7 +261,7 @@ class NormFormsTest(unittest.TestCase):
 
     @staticmethod
     def expected(forms: Forms, x: Values) -> list[Values]:
-        """What ONNX Runtime computes."""
+        """Return what ONNX Runtime computes."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -271,7 +271,7 @@ class NormFormsTest(unittest.TestCase):
 
     @staticmethod
     def computed(forms: Forms, x: Values) -> dict[str, Values]:
-        """What kpusim computes in fp16."""
+        """Return what kpusim computes in fp16."""
         with tempfile.TemporaryDirectory() as holder:
             folder = Path(holder)
             onnx.save(forms.model(), folder / "m.onnx")

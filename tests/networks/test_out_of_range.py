@@ -1,4 +1,4 @@
-"""What leaves the range of its type is counted and told once; what is meant to is not told.
+"""Results that leave the range of their type are counted and told once; what is meant to is not told.
 
 usage: test_out_of_range.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
 Counts are those that NumPy finds in binary64.
@@ -134,7 +134,7 @@ class OutOfRangeTest(unittest.TestCase):
         self.assertEqual(set(run.ops.values()), {""})
 
     def test_masks_are_meant(self) -> None:
-        """Scores of -3e38 and below 65504 become 0 behind a softmax; above it is told."""
+        """Scores of -3e38 and below 65504 become 0 after a softmax; above it is told."""
         nodes = [
             helper.make_node("Add", ["x", "mask"], ["z"], name="masked"),
             helper.make_node("Softmax", ["z"], ["y"], name="softmax"),

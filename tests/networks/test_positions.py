@@ -60,12 +60,12 @@ class Positions(unittest.TestCase):
         onnx.save(Builder(genai_layers.FAMILIES["llama"], False, 7).model(), self.decoder)
 
     def command(self, *arguments: object) -> subprocess.CompletedProcess[str]:
-        """Of kpusim."""
+        """Run a command of kpusim."""
         words = [KPUSIM, *map(str, arguments)]
         return subprocess.run(words, check=False, capture_output=True, text=True)
 
     def done(self, *arguments: object) -> str:
-        """What it prints, without an error."""
+        """Return what it prints, without an error."""
         result = self.command(*arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
@@ -100,7 +100,7 @@ class Positions(unittest.TestCase):
         return *dims, "--positions", f"{most - rows + 1}:4", *mask, *more
 
     def test_attention_reads_what_is_scattered(self) -> None:
-        """At each position, as the reference of ONNX has it; rows behind are never read."""
+        """Attention reads what is scattered at each position, as ONNX has it; later rows are never read."""
         rng = np.random.default_rng(3)
         for rows, masked in ((1, False), (3, True)):
             model = scattered(rows, masked)

@@ -28,7 +28,7 @@ BINS, LEVELS = 2048, 128
 
 
 def counted(numbers: Numbers) -> tuple[NDArray[np.int64], Numbers]:
-    """How many numbers are in each bin of their range, and the middles of the bins."""
+    """Count how many numbers are in each bin of their range, and return the middles of the bins."""
     low, width = numbers.min(), np.ptp(numbers)
     place = np.minimum(np.floor((numbers - low) * (BINS / width)).astype(int), BINS - 1)
     return np.bincount(place, minlength=BINS), low + (np.arange(BINS) + 0.5) * width / BINS
@@ -171,7 +171,7 @@ class Equalised(Folder):
         )  #: rounded between the products
 
     def run_int8(self, samples: str) -> tuple[str, float, int]:
-        """What the command tells, signal to noise in dB, and cycles."""
+        """Return what the command tells, signal to noise in dB, and cycles."""
         out, given = self.folder / "out", self.folder / "input.npy"
         np.save(given, self.input)
         result = command(
@@ -208,7 +208,7 @@ class Mixed(Folder):
         return out
 
     def error(self, out: Path) -> float:
-        """Of the logits, in parts of their norm."""
+        """Return the error of the logits, in parts of their norm."""
         want = expected(DIGITS, str(EXAMPLES / "images.npy"))
         return float(np.linalg.norm(logits(out) - want) / np.linalg.norm(want))
 
@@ -276,7 +276,7 @@ class Mixed(Folder):
         )
 
     def test_wrong_wishes(self) -> None:
-        """What is no wish, names nothing, or is not there."""
+        """Wishes that are none, name nothing, or are not there are refused."""
         self.refused(r"--keep: `conv1` is not OPERATION=TYPE", *FP16, "--keep", "conv1")
         self.refused(r"--keep: `conv1=int8` is not OPERATION=TYPE", *FP16, "--keep", "conv1=int8")
         self.refused(r"--keep: the network has no operation `conv9\*`", *FP16, "--keep", "conv9*=f32")

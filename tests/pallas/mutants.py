@@ -56,7 +56,7 @@ def semaphore(equation: Json) -> int:
 
 
 def users(document: Json, variable: int, *operations: str) -> frozenset[str]:
-    """Where a semaphore is used in this way."""
+    """Return where a semaphore is used in this way."""
     found = (where[at] for _, where, at in bodies(document))
     return frozenset(
         place(document, equation)

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def is_float(x: Any) -> bool:
-    """Of any width; those of ml_dtypes are no NumPy types."""
+    """Return whether it is a float of any width; those of ml_dtypes are no NumPy types."""
     return "float" in x.dtype.name
 
 
@@ -409,7 +409,7 @@ def by_element(function: Callable[[float], float]) -> Callable[..., Any]:
 
 
 def inverse_error(y: float) -> float:
-    """Where erf is y, inside of (-1, 1); near 0 it is a line."""
+    """Return where erf is y, inside of (-1, 1); near 0 it is a line."""
     if abs(y) < 1e-8:
         return y * math.sqrt(math.pi) / 2
     return math.copysign(NormalDist().inv_cdf((1 - abs(y)) / 2) / math.sqrt(2), y)

@@ -309,7 +309,7 @@ class Block:
         self.is_aliased = any(output == place for _, output in call.form["aliases"])
 
     def at(self, step: tuple[int, ...]) -> list[int]:
-        """Where it stands at a step, in elements."""
+        """Return where it stands at a step, in elements."""
         indices = [np.int32(index) for index in step]
         found = self.call.block(self.form["map"], indices)
         start = []
@@ -324,7 +324,7 @@ class Block:
         return start
 
     def parts(self) -> tuple[Any, Any]:
-        """What of the array, and of the block, is there."""
+        """Return what of the array, and of the block, is there."""
         assert self.start is not None
         of_array, of_block = [], []
         for start, dim, size in zip(self.start, self.form["dims"], self.row["shape"], strict=True):

@@ -157,7 +157,7 @@ def one_size(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
     [(cut, "reshaped"), (again, "not the last"), (one_size, "one side alone")],
 )
 def test_refused(kernel: Call, reason: str) -> None:
-    """By what it is, with its line."""
+    """Copies are refused by what they are, with their line."""
     with pytest.raises(UserError, match=reason) as caught:
         call(kernel)(jnp.asarray([2, 2], jnp.int32), X)
     assert "test_copies.py" in str(caught.value)

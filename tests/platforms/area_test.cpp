@@ -143,7 +143,8 @@ TEST(Area, TypesAndNodes) {
     }
 }
 
-/// What has no figure says why and counts nothing: HBM's interface, every unit at a node without one.
+/// Checks that parts without a figure say why and count nothing: HBM's interface, every unit at a node
+/// without one.
 TEST(Area, NotModelled) {
     const AreaReport hbm = area_at(load("core128-hbm2"));
     const Area phy = sum_of(hbm, Component::phy);

@@ -1,4 +1,4 @@
-"""What an error advises works: each case makes a mistake, reads the fix, and does literally what it says."""
+"""Each fix that an error advises works: a case makes a mistake, reads the fix, and follows it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CORE_MHZ: dict[str, Any] = {"clock.core_mhz": 800}
 
 
 def simulation(text: str = RELU, **options: Any) -> kpusim.Simulation:  # noqa: ANN401
-    """Of the program that tests share."""
+    """Simulate the program that tests share."""
     return kpusim.Simulation(kpusim.Program.parse(text), "swkpu-v1", **options)
 
 
@@ -433,7 +433,7 @@ def test_fix(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_every_fix_is_played() -> None:
-    """Those of kpusim.kpu, kpusim.torch and kpusim.pallas are in tests/deploy and tests/pallas."""
+    """Every fix is played; tests/deploy and tests/pallas have those of kpu, torch and pallas."""
     check_complete("", CASES, REASONS)
 
 

@@ -139,7 +139,7 @@ def test_a_debugger_is_interrupted(stopped: kpusim.Simulation, tmp_path: Path) -
 
 
 def test_a_debugger_refuses(stopped: kpusim.Simulation) -> None:
-    """What are no verbs, and a mode without values; a text has a verb in each line."""
+    """Words that are no verbs are refused, and a mode without values; a text has a verb in each line."""
     assert stopped.debug("break line 4\ncontinue\nprint j")[2] == "j = 0"
     with pytest.raises(kpusim.UserError, match="verbs=5 are none"):
         stopped.debug(5)  # type: ignore[arg-type]

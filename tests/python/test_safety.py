@@ -41,7 +41,7 @@ def check(in_subprocess: Subprocess, code: str, timeout: float = 60) -> None:
     assert result.stdout.endswith("ok\n")
 
 
-#: What is done, and what the message has.
+#: Mistakes: what is done, and what the message has.
 MISTAKES = [
     "refused(lambda: run(x[:-1]), 'input `x`', '255 elements', '256 elements')",
     "refused(lambda: run(x.astype(np.float32)), 'float32', 'float16')",

@@ -23,7 +23,7 @@ def run(program: str = RELU, platform: str | None = "swkpu-v1", **options: Any) 
 
 
 def compiled(*given: Any, **options: Any) -> list[str]:  # noqa: ANN401
-    """What a compilation finds."""
+    """Return what a compilation finds."""
     return [str(found) for found in kpusim.compile(MODEL, "swkpu-v1", *given, **options).diagnostics]
 
 
@@ -107,7 +107,7 @@ COMMAND_ONLY = {
 
 
 def test_fixes_of_the_core_name_no_options() -> None:
-    """Of all sources but those of the command itself."""
+    """No source but those of the command itself names its options."""
     found, left = [], []
     folders = "analysis base compiler execution explain isa model runtime traces values".split()
     for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.[ch]pp")):

@@ -61,7 +61,7 @@ def compiled(source: Path, target: Path, *more: object) -> str:
 
 @pytest.mark.parametrize(("device", "precision"), DEVICES)
 def test_programs_are_the_same(tmp_path: Path, device: str, precision: str) -> None:
-    """Behind every pass the text compiles to the bytes of the model's own program."""
+    """The text after every pass compiles to the bytes of the model's own program."""
     options = ["--platform", device, "--precision", precision]
     options += ["--calibrate", "random:1"] if precision == "int8" else []
     compiled(DIGITS, tmp_path / "model.kpu", *options)

@@ -1,4 +1,4 @@
-"""What errors of kpusim.reduce advise works: each case makes a mistake, and does what the fix says."""
+"""Each fix that errors of kpusim.reduce advise works: each case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def text(content: str) -> Path:
 
 
 def command(*words: str, code: int = 0) -> str:
-    """What `kpusim reduce` prints."""
+    """Return what `kpusim reduce` prints."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         assert main([model(), *words]) == code, said.getvalue()

@@ -20,7 +20,7 @@ using Cases = std::vector<Case>;
 Cases isolated_products();
 /// The same for input-stationary: the weight-stationary array works on the transposed product.
 Cases isolated_input_stationary();
-/// Two products of different shapes, one behind the other, against timing::back_to_back_cycles.
+/// Two products of different shapes, one after the other, against timing::back_to_back_cycles.
 Cases back_to_back_pairs();
 /// The products and pairs of the grid, int8, each run by the simulator with the same data; operand SRAM as
 /// wide as the array.

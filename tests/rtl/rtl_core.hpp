@@ -37,7 +37,7 @@ struct Outcome {
     uint64_t since_release = 0;  ///< ... from the first cycle in which operands may be read
     uint64_t since_request = 0;  ///< ... from the first word asked of the memory outside
     uint64_t starved = 0;        ///< cycles within `cycles` in which an operand was missing
-    std::vector<std::vector<int32_t>> values;  ///< of each job, M x N
+    std::vector<std::vector<int32_t>> values;  ///< values of each job, M x N
 };
 
 class Core {

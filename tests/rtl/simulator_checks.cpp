@@ -120,7 +120,7 @@ std::shared_ptr<const Module> products_program(const std::vector<Job>& jobs, boo
 
 struct Simulated {
     uint64_t cycles = 0;
-    std::vector<std::vector<int32_t>> values;  ///< of each job, M x N
+    std::vector<std::vector<int32_t>> values;  ///< values of each job, M x N
 };
 
 /// One run with real data: the values are those that the modelled DMA moved and the array computed.

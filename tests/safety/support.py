@@ -1,4 +1,4 @@
-"""What the safety tests share: inputs, the command, and its verbs with everything they can write."""
+"""Helpers for the safety tests: inputs, the command, and its verbs with everything they can write."""
 
 from __future__ import annotations
 

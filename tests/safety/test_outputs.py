@@ -223,7 +223,7 @@ class FileTest(SafetyTest):
         self.assertIn("Fix:", done.stderr)
 
     def test_dead_temporaries(self) -> None:
-        """What a killed run left goes with the next; what a living one writes, and files of others, stay."""
+        """Files of a killed run go with the next; those of a living one, and files of others, stay."""
         folder = self.work / "leftovers"
         folder.mkdir()
         dead, alive, other = (folder / f"kpusim-{name}.tmp" for name in ("999999-0", "1-7", "mine"))

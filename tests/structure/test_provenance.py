@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What is data by its name, wherever it stands.
+#: Endings of files that are data, wherever they stand.
 DATA = {".bin", ".cfg", ".csv", ".gz", ".header", ".jpg", ".npy", ".npz", ".onnx", ".parquet", ".png", ".pt",
         ".sched", ".tar", ".xml", ".zip"}  # fmt: skip
-#: What is data for where it stands.
+#: Places whose files are data.
 FOLDERS = ("platforms/*.textproto", "platforms/*.nem", "tests/fuzz/corpus/*", "tests/reference/*.json")
 
 
@@ -35,7 +35,7 @@ def tracked() -> list[str]:
 
 
 def rows() -> list[Row]:
-    """Those of NOTICE."""
+    """Return the rows of NOTICE."""
     lines = [
         line for line in (ROOT / "NOTICE").read_text(encoding="utf-8").splitlines() if line.startswith("|")
     ]
@@ -48,7 +48,7 @@ def is_data(name: str) -> bool:
 
 
 class Provenance(unittest.TestCase):
-    """Of data files."""
+    """Sources of data files."""
 
     def test_each_file_has_one_row(self) -> None:
         """Also a new one."""
@@ -61,7 +61,7 @@ class Provenance(unittest.TestCase):
                 )
 
     def test_each_row_has_files(self) -> None:
-        """Of what went, the row goes too; a source and a licence are said."""
+        """Rows of files that went go too; a source and a licence are said."""
         names = tracked()
         for row in rows():
             with self.subTest(row.files):
@@ -69,7 +69,7 @@ class Provenance(unittest.TestCase):
                 self.assertTrue(row.source and row.licence)
 
     def test_new_data_is_found(self) -> None:
-        """Of which the first test is worth something."""
+        """New data is found, which makes the first test worth something."""
         for name in ("tests/reference/silicon/x.csv", "platforms/new.textproto", "examples/x/photo.jpg"):
             self.assertTrue(is_data(name))
         self.assertFalse(is_data("docs/budgets.schema.json"))

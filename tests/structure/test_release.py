@@ -22,7 +22,7 @@ def read(name: str) -> str:
 
 
 class Release(unittest.TestCase):
-    """Of the sources as they are."""
+    """Release of the sources as they are."""
 
     def test_one_version(self) -> None:
         """Builds and citations name the same."""
@@ -53,7 +53,7 @@ class Release(unittest.TestCase):
 
 
 class Revision(unittest.TestCase):
-    """What cmake/revision.cmake finds."""
+    """Findings of cmake/revision.cmake."""
 
     def test_of_a_repository(self) -> None:
         """Its commit; marked when files differ; nothing outside."""

@@ -148,7 +148,7 @@ def circles(pairs: set[tuple[str, str]]) -> Iterator[list[str]]:
 
 
 class Includes(unittest.TestCase):
-    """Which folder includes which."""
+    """Folders that include each other."""
 
     def test_no_circle(self) -> None:
         """Folders that include each other, whatever USES says."""
@@ -192,7 +192,7 @@ class Includes(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
-    """What holds of each file."""
+    """Rules for each file."""
 
     def test_size(self) -> None:
         """A source that nobody reads in one go is two."""
@@ -211,7 +211,7 @@ class Files(unittest.TestCase):
         self.assertEqual(LONG - set(long), set(), "Fix: they are no longer long, strike them from LONG")
 
     def test_sources_are_formatted(self) -> None:
-        """As .clang-format says."""
+        """Sources are formatted as .clang-format says."""
         sources = [str(path) for path in files() if path.suffix in CPP]
         check = subprocess.run(
             ["clang-format", "--dry-run", "--Werror", *sources], cwd=ROOT, capture_output=True, text=True

@@ -85,7 +85,7 @@ def test_same_bytes_with_workers_that_die(scheduler: str, tmp_path: Path) -> Non
 
 
 def points(folder: Path) -> int:
-    """How many outcomes a journal has."""
+    """Count how many outcomes a journal has."""
     path = folder / "journal.jsonl"
     return path.read_text().count('{"n":') if path.exists() else 0
 

@@ -228,7 +228,7 @@ class Killer:
         self.number = number
 
     def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
-        """What the worker does with it."""
+        """Return what the worker does with it."""
         return os.system, ("kill -9 $PPID",)
 
 

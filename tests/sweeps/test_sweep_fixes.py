@@ -1,4 +1,4 @@
-"""What errors of kpusim.sweeps advise works: each case makes a mistake, and does literally what the fix says.
+"""Each fix that errors of kpusim.sweeps advise works: a case makes a mistake, and follows the fix.
 
 Here are those of what a sweep states; test_sweep_running_fixes.py has those of folders, workers and results.
 """
@@ -97,7 +97,7 @@ def failed(folder: str = "out", **stated: Any) -> str:  # noqa: ANN401
 
 
 def command(*words: object, code: int = 0) -> str:
-    """What `kpusim sweep` prints."""
+    """Return what `kpusim sweep` prints."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         assert main([str(word) for word in words]) == code, said.getvalue()
@@ -105,12 +105,12 @@ def command(*words: object, code: int = 0) -> str:
 
 
 def refused(*words: object) -> str:
-    """What it says of a mistake."""
+    """Return what it says of a mistake."""
     return command(*words, code=1)
 
 
 def names(name: str, *words: str) -> str:
-    """What `kpusim` prints, with a name in it."""
+    """Check that `kpusim` prints a name."""
     said = subprocess.run([KPUSIM, *words], capture_output=True, text=True, check=True).stdout
     assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)
     return said

@@ -1,4 +1,4 @@
-"""What errors of kpusim.sweeps advise works, part two: folders, workers, clusters, tables and pages."""
+"""Each fix that errors of kpusim.sweeps advise works: folders, workers, clusters, tables, pages."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ class Cluster:
         self.address = ""
 
     def start(self) -> str:
-        """By the command that the message says; its address."""
+        """Start it by the command that the message says; return its address."""
         if not self.address:
             place = self.folder / "scheduler.json"
             words = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(place)]

@@ -59,7 +59,7 @@ TEST(SramTime, EqualsTheMemorySystemAccessByAccess) {
         model::Sram alone = of.made();
         const double first = double(alone.serve(0, 0, of.bytes(), false).done);
         EXPECT_NEAR(first, time.through(of.bytes()) + time.read_latency, of.cycle + 1);
-        // many at once, one behind the other in memory
+        // many at once, one after the other in memory
         constexpr int count = 400;
         model::Sram shared = of.made();
         double last = 0;

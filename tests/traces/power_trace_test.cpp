@@ -72,7 +72,8 @@ Yoctojoules sum_of(const std::vector<Yoctojoules>& energies) {
     return std::accumulate(energies.begin(), energies.end(), Yoctojoules{0});
 }
 
-// By hand: 60 MACs at 2 pJ from 500 to 3500 ns, a third of them of one array; reads at 23 pJ of two channels.
+// Powers computed by hand: 60 MACs at 2 pJ from 500 to 3500 ns, a third of them of one array; reads at 23 pJ
+// of two channels.
 TEST(PowerTrace, HandComputedUnits) {
     RunInfo info = two_engines();
     info.prices.clock_gating = false;
@@ -139,8 +140,8 @@ void expect_sums(const Recorded& run, Picoseconds width) {
     }
 }
 
-// Units, engines and operations sum to every bin, bins to the statistics, halves to wholes, to the last digit: random
-// runs on clocks of any period, with what lies behind the end, prices of any length.
+// Units, engines and operations sum to every bin, bins to the statistics, halves to wholes, to the last
+// digit: random runs on clocks of any period, with what lies after the end, prices of any length.
 TEST(PowerTrace, EverySumIsExact) {
     for (unsigned seed = 1; seed <= 12; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);

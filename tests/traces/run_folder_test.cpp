@@ -77,8 +77,8 @@ TEST(RunFolder, RefusesAFolderWithContent) {
                 ThrowsMessage<UserError>(HasSubstr("not a folder")));
 }
 
-// What could not be written after the run is refused before it: names too long, paths through loops and
-// files.
+// Paths that could not be written after the run are refused before it: names too long, paths through loops
+// and files.
 TEST(RunFolder, RefusesWhatCannotBeWritten) {
     const test::TempFolder temp;
     const auto error_of = [&](const std::string& path, const std::vector<std::string>& outputs) {

@@ -25,7 +25,7 @@ MAKERS = {"resnet18": resnet18, "mobilenet_v2": mobilenet_v2}
 
 
 class Recipe(NamedTuple):
-    """How a classifier is trained."""
+    """Recipe by which a classifier is trained."""
 
     epochs: int
     rate: float
@@ -45,7 +45,7 @@ class Pictures(NamedTuple):
 
 
 def pictures() -> tuple[Pictures, Pictures]:
-    """Those to train with, and those held back."""
+    """Return the pictures to train with, and those held back."""
     data = load_digits()
     order = np.random.default_rng(7).permutation(len(data.images))
     small = torch.from_numpy(data.images).float()[:, None] / 8 - 1  # pixels 0..16 as -1..1

@@ -72,7 +72,7 @@ def keep(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def export(model: nn.Module, inputs: Floats, path: Path) -> None:
-    """As ONNX, for one input."""
+    """Export as ONNX, for one input."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -83,7 +83,7 @@ def export(model: nn.Module, inputs: Floats, path: Path) -> None:
 
 
 def outputs_of(model: nn.Module, inputs: Floats) -> Floats:
-    """In float32, by PyTorch."""
+    """Return the outputs in float32, by PyTorch."""
     with torch.no_grad():
         return np.concatenate([model(part).numpy() for part in torch.from_numpy(inputs).split(16)])
 

@@ -40,7 +40,7 @@ def place(rng: np.random.Generator, others: list[Floats]) -> Floats | None:
 
 
 def inside(box: Floats, kind: int) -> NDArray[np.bool_]:
-    """Which pixels a shape covers."""
+    """Return which pixels a shape covers."""
     down, across = np.mgrid[:SIDE, :SIDE] + 0.5
     u = np.abs(2 * across - box[0] - box[2]) / (box[2] - box[0])
     v = np.abs(2 * down - box[1] - box[3]) / (box[3] - box[1])

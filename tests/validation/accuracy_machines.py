@@ -60,7 +60,7 @@ STUDIES = (
 
 
 def report_of(kpusim: str, rows: Path, platform: str, *options: str) -> Report:
-    """What `kpusim validate` says of a file, as JSON."""
+    """Return what `kpusim validate` says of a file, as JSON."""
     command = [kpusim, "validate", str(rows), "--platform", platform, "--json", *options]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     report: Report = json.loads(done.stdout)
@@ -68,12 +68,12 @@ def report_of(kpusim: str, rows: Path, platform: str, *options: str) -> Report:
 
 
 def percent(share: float) -> str:
-    """As "12.3 %"."""
+    """Write it as "12.3 %"."""
     return f"{100 * share:.1f} %"
 
 
 def signed(share: float) -> str:
-    """As "+12.3 %"."""
+    """Write it as "+12.3 %"."""
     return f"{100 * share:+.1f} %"
 
 
@@ -119,7 +119,7 @@ def cause_text(row: Report) -> str:
 
 
 def peer_errors(row: Report) -> list[str]:
-    """Of the other simulators, against the same measurement."""
+    """Return the errors of the other simulators, against the same measurement."""
     others = row.get("others", {})
     return [signed(others[name] / row["measured"] - 1) if name in others else "-" for name in PEERS]
 
@@ -231,7 +231,7 @@ def replaced(page: Path, text: str, name: str, content: str) -> str:
 
 
 def part_of(page: Path, name: str) -> str:
-    """What stands between the marks of this name."""
+    """Return what stands between the marks of this name."""
     marks = marks_of(name)
     return page.read_text(encoding="utf-8").split(marks[0])[1].split(marks[1])[0]
 

@@ -153,7 +153,7 @@ uint8_t nearest(const std::array<float, 256>& values, double value) {
     return static_cast<uint8_t>(best);
 }
 
-// Of every number of 16 bits, and what is next to it in f32.
+// Conversions of every number of 16 bits, and what is next to it in f32.
 TEST(Float8, EveryPatternAndEveryHalf) {
     for (const SmallFloat& format : {e4m3fn, e5m2, e4m3b11fnuz}) {
         const std::array<float, 256> values = small_float_values(format);

@@ -159,7 +159,7 @@ double computed(std::string_view op, double x) {
 
 class Elementary : public ::testing::TestWithParam<ElemType> {};
 
-// Of all 65,536 inputs every result is the correctly rounded one.
+// Every result over all 65,536 inputs is the correctly rounded one.
 TEST_P(Elementary, EveryInputIsCorrectlyRounded) {
     const ElemType type = GetParam();
     for (const std::string_view op : functions) {

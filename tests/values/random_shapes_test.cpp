@@ -442,7 +442,7 @@ class Maker {
     }
 
     Random random_;
-    bool keep_values_ = false;  ///< of all inputs but the first
+    bool keep_values_ = false;  ///< applies to all inputs but the first
 };
 
 std::string text_of(Case& made) {

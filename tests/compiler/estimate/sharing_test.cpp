@@ -84,7 +84,7 @@ TEST(Sharing, ASmallWindowIsAllThatGoesFirst) {
     EXPECT_NEAR(ends[1], 200, 0.1);
 }
 
-// Late in a long program a time has few digits left behind the point; queues still come to their end.
+// Late in a long program a time has few digits left after the point; queues still come to their end.
 TEST(Sharing, LateTimes) {
     const double late = 1e10 + 0.3;
     const std::vector<double> ends = ends_of({flow(1000, 7, 1e9), flow(777, 1e6, 100), flow(333, 1e6, 1e9)},

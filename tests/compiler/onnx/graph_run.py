@@ -47,7 +47,7 @@ def file_of(name: str) -> str:
 
 
 def as_file(array: Array) -> Array:
-    """What the files of graph_run hold: bfloat16 and small floats as bits, narrow integers in bytes."""
+    """Convert an array to the form of graph_run's files: small floats as bits, integers in bytes."""
     array = np.asarray(array)
     if array.dtype == ml_dtypes.bfloat16:
         return array.view(np.uint16)

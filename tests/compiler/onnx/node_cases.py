@@ -42,14 +42,14 @@ BOUNDED = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 
 
 def in_bounds(case: Case, got: Array, wanted: Array) -> Array:
-    """What is wanted, with -1 behind it where its length depends on data."""
+    """Return what is wanted, with -1 after it where its length depends on data."""
     bounded = case.model.graph.node[0].op_type in BOUNDED and got.ndim == wanted.ndim
     rest = [(0, max(size - is_, 0)) for size, is_ in zip(got.shape, wanted.shape, strict=False)]
     return np.pad(wanted, rest, constant_values=-1) if bounded else wanted
 
 
 def differs(got: Array, wanted: Array, rtol: float, atol: float) -> str:
-    """What is wrong with an output; empty: nothing."""
+    """Say what is wrong with an output; empty: nothing."""
     if got.shape != wanted.shape:
         return f"shape {got.shape} instead of {wanted.shape}"
     if got.dtype in SMALL_FLOATS.values():
@@ -113,7 +113,7 @@ def reason_of(error: str) -> str:
 
 @dataclass
 class Counts:
-    """What came of the cases."""
+    """Counts of what came of the cases."""
 
     total: int
     passed: list[str]

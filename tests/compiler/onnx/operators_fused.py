@@ -20,7 +20,7 @@ def fused(name: str, operands: list[Operand], outputs: int = 1, **attributes: ob
 
 
 def fused_matmul(d: Draft) -> Case:
-    """Both sides turned or not, batches where they are or behind the rows, a factor."""
+    """Both sides turned or not, batches where they are or after the rows, a factor."""
     m, k, n = (d.integer(1, 9) for _ in range(3))
     batch = [d.integer(1, 3) for _ in range(d.integer(0, 2))]
     turns = [int(d.chance()), int(d.chance())]
@@ -156,12 +156,12 @@ def embed(d: Draft) -> Case:
 
 
 def lengths(d: Draft, batch: int, keys: int) -> Array:
-    """How many keys count."""
+    """Draw how many keys count."""
     return d.ints([batch], 1, keys, np.int32)
 
 
 def padding(d: Draft, batch: int, keys: int) -> Array:
-    """Which keys count; the first always does."""
+    """Draw which keys count; the first always does."""
     mask = d.ints([batch, keys], 0, 1, np.int32)
     mask[:, 0] = 1
     return mask

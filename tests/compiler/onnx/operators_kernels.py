@@ -128,7 +128,7 @@ def padded(
 
 
 def non_zero(d: Draft) -> Case:
-    """Of numbers and of conditions."""
+    """Make a case of numbers or of conditions."""
     x = d.ints(d.shape(1, 4), -1, 1, d.pick([np.float32, np.int32, np.bool_]))
     return padded(d, "NonZero", [x], x.size, 1)
 
@@ -217,7 +217,7 @@ def roi_align(d: Draft) -> Case:
 
 
 def affine_grid(d: Draft) -> Case:
-    """Of pictures and volumes."""
+    """Make grids of pictures and volumes."""
     rank, images = d.integer(2, 3), d.integer(1, 3)
     size = [images, d.integer(1, 4), *(d.integer(2, 7) for _ in range(rank))]
     theta = d.floats([images, rank, rank + 1], -1.5, 1.5)
@@ -270,7 +270,7 @@ def stft(d: Draft) -> Case:
 
 
 def unsorted(d: Draft) -> Case:
-    """What torch.sort becomes, and the way back: a scatter of what was sorted."""
+    """Make what torch.sort becomes, and the way back: a scatter of what was sorted."""
     shape = d.shape(2, 3, 9)
     x = d.floats(shape)
     nodes = [

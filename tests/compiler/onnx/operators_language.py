@@ -97,7 +97,7 @@ def group_query(d: Draft) -> Case:
 
 
 def padded_queries(d: Draft) -> Case:
-    """Rows of which those behind query_seqlens are padding; what padding makes is multiplied by 0."""
+    """Rows of which those after query_seqlens are padding; what padding makes is multiplied by 0."""
     groups, batch, size, rows = d.integer(1, 2), d.integer(1, 3), 16, d.integer(1, 4)
     before = d.ints([batch], 0, 4)
     counts = np.array([d.integer(1 if b == 0 else 0, rows) for b in before])
@@ -143,12 +143,12 @@ def rotary(d: Draft) -> Case:
 
 
 def length_mask(d: Draft, batch: int, keys: int) -> Array:
-    """How many keys count."""
+    """Draw how many keys count."""
     return d.ints([batch], 1, keys, np.int32)
 
 
 def key_mask(d: Draft, batch: int, keys: int) -> Array:
-    """Which keys count; the first always does."""
+    """Draw which keys count; the first always does."""
     mask = d.ints([batch, keys], 0, 1, np.int32)
     mask[:, 0] = 1
     return mask

@@ -121,7 +121,7 @@ def pool_beyond(d: Draft) -> Case:
 
 
 def pool_indices(d: Draft) -> Case:
-    """Where the greatest elements are, equal ones among them; rows or columns first."""
+    """Find where the greatest elements are, equal ones among them; rows or columns first."""
     rank = d.integer(1, 3)
     kernel = [d.integer(1, 3) for _ in range(rank)]
     sizes = [d.integer(k + 1, 7) for k in kernel]

@@ -22,7 +22,7 @@ class Steps:
         self.low = 0 if self.dtype is np.uint8 else -128
 
     def numbers(self, shape: Sequence[int]) -> Array:
-        """Of the whole range."""
+        """Draw from the whole range."""
         return self.d.ints(shape, self.low, self.low + 255, self.dtype)
 
     def zero(self, count: Sequence[int] = ()) -> Const:
@@ -30,7 +30,7 @@ class Steps:
         return Const(self.d.ints(count, self.low + 100, self.low + 156, self.dtype))
 
     def scale(self, low: float = 0.005, high: float = 0.03) -> Const:
-        """Of one tensor."""
+        """Draw the scale of one tensor."""
         return Const(self.d.floats([], low, high))
 
     def operand(self, shape: Sequence[int]) -> list[Operand]:
@@ -130,7 +130,7 @@ def where(d: Draft) -> Case:
 
 
 def weights(d: Draft, shape: Sequence[int], channels: int) -> list[Operand]:
-    """Of one scale, or one for each channel."""
+    """Draw weights of one scale, or one for each channel."""
     count = [channels] if d.chance() else []
     scale = Const(d.floats(count, 0.003, 0.02))
     return [Const(d.ints(shape, -SEVEN_BITS, SEVEN_BITS, np.int8)), scale, Const(np.zeros(count, np.int8))]
@@ -190,7 +190,7 @@ def last_pool(d: Draft) -> Case:
 
 
 def dynamic(d: Draft) -> Case:
-    """What quantize_dynamic makes of a product or a convolution: floats in, floats out."""
+    """Make what quantize_dynamic makes of a product or a convolution: floats in, floats out."""
     dtype = d.pick([np.int8, np.uint8])
     low = -SEVEN_BITS if dtype is np.int8 else 0
     is_conv = d.chance()

@@ -63,7 +63,7 @@ UNSIGNED = (np.uint8, np.uint32, np.uint64)
 
 
 def bit_shift(d: Draft) -> Case:
-    """Of types that ONNX Runtime shifts; what leaves 8 or 32 bits is gone."""
+    """Shift types that ONNX Runtime shifts; what leaves 8 or 32 bits is gone."""
     dtype, shape, direction = d.pick(UNSIGNED), d.shape(), d.pick(["LEFT", "RIGHT"])
     wide = dtype == np.uint64
     most = 1 << 12 if wide else np.iinfo(dtype).max
@@ -73,7 +73,7 @@ def bit_shift(d: Draft) -> Case:
 
 
 def bitwise(name: str) -> Generator:
-    """Of every integer type."""
+    """Combine every integer type."""
 
     def make(d: Draft) -> Case:
         types = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]

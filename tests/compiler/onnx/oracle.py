@@ -1,4 +1,4 @@
-"""What other runtimes make of a model: ONNX Runtime in its types, NumPy in binary64."""
+"""Results of other runtimes for a model: ONNX Runtime in its types, NumPy in binary64."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def error_of(got: Array, wanted: Array) -> float:
 
 
 def problem(case: Case, runtime: Mapping[str, Array], numpy: Mapping[str, Array] | None) -> str:
-    """What is wrong with the outputs of a case; empty: nothing.
+    """Say what is wrong with the outputs of a case; empty: nothing.
 
     Integers are those of ONNX Runtime, but for the steps that the case allows. Floats lie as near to it as
     two ways of summing do, and their error against binary64 is at most 1e-5 of the range, or four times

@@ -66,7 +66,7 @@ class Errors(unittest.TestCase):
         self.scratch.cleanup()
 
     def said(self, content: Model | bytes, *options: str) -> str:
-        """What the importer says of a file; nothing is left behind."""
+        """Return what the importer says of a file; no file remains."""
         data = content if isinstance(content, bytes) else content.SerializeToString()
         (self.folder / "model.onnx").write_bytes(data)
         subprocess.run([TOOL, *options, str(self.folder)], check=True, timeout=60)
@@ -188,7 +188,7 @@ class Errors(unittest.TestCase):
         self.expect(model([pool], shape=[1, 0, 2, 2]), "a tensor [1,0,2,2] without elements is not taken")
 
     def test_unsupported(self) -> None:
-        """One list of all nodes; those behind them are told apart."""
+        """All nodes are in one list; those after them are told apart."""
         nodes = [
             helper.make_node("DeformConv", ["x"], ["a"], name="first"),
             helper.make_node("Nothing", ["x"], ["b"], domain="com.example"),
@@ -270,7 +270,7 @@ class Errors(unittest.TestCase):
         self.expect(looping, "more than 250000 nodes")
 
     def test_loops(self) -> None:
-        """How often they run must be known, and be no more than anybody means."""
+        """The number of iterations must be known, and be no more than anybody means."""
 
         def info(
             name: str, kind: int = TensorProto.FLOAT, shape: tuple[int, ...] = ()
@@ -341,7 +341,7 @@ class Errors(unittest.TestCase):
 
 
 class Notes(unittest.TestCase):
-    """What is told of models that are taken."""
+    """Notes on models that are taken."""
 
     def notes(self, content: Model, *options: str) -> str:
         """Notes and errors of the tool's coverage report."""
@@ -387,7 +387,7 @@ class Notes(unittest.TestCase):
         self.assertNotIn("float64", self.notes(model([relu()])))
 
     def test_value_info(self) -> None:
-        """What describes a tensor between others may be stale: one warning."""
+        """Declarations of a tensor between others may be stale: one warning."""
         stale = model([relu("x", "h"), relu("h", "i"), relu("i", "y")])
         for name in "hi":
             info = helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3])
@@ -397,7 +397,7 @@ class Notes(unittest.TestCase):
         self.assertIn("`h` [1,3] is [2,3], `i` [1,3] is [2,3]", text)
 
     def test_coverage(self) -> None:
-        """Every node, with its reason; behind an unsupported one by the shapes that the file tells."""
+        """Every node, with its reason; after an unsupported one by the shapes that the file tells."""
         nodes = [
             relu("x", "a", "good"),
             helper.make_node("Det", ["a"], ["b"], name="bad"),

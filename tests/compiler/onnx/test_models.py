@@ -118,7 +118,7 @@ class Models(unittest.TestCase):
             self.same(case)
 
     def test_external_data(self) -> None:
-        """Weights in a file beside the model, at any offset, one tensor behind the other."""
+        """Weights in a file beside the model, at any offset, one tensor after the other."""
         case = self.model(
             [node("Gemm", "x w b", "y")],
             {
@@ -400,7 +400,7 @@ class Models(unittest.TestCase):
         self.same(self.model(nodes, {"x": d.floats([2, 3, 12, 12]), **weights}, "y"))
 
     def test_channels_last(self) -> None:
-        """What only GPUs execute, against the same by operators of ONNX."""
+        """Operators that only GPUs execute agree with the same by operators of ONNX."""
         d = self.d
         last, first = [0, 2, 3, 1], [0, 3, 1, 2]
         weights = {

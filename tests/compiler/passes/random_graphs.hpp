@@ -22,7 +22,7 @@ int64_t pick(Random& random, int64_t low, int64_t high);
 std::vector<float> random_floats(Random& random, uint64_t count, double low = -1, double high = 1);
 ValueId random_constant(Graph& graph, Random& random, const std::vector<int64_t>& shape, double low = -1,
                         double high = 1);
-/// Of products: sums in f32.
+/// Returns the attribute of products whose sums are f32.
 BoundAttrs accumulate();
 
 /// Nodes as an importer writes them: tensors NCHW, the opcodes' own order between transposes.
@@ -59,8 +59,8 @@ double difference(const std::vector<std::vector<float>>& a, const std::vector<st
 
 values::ComputeBackend& engine();
 Options options();
-/// Of a device with an output-stationary array of so many rows and columns, which has all opcodes, and a
-/// fast memory.
+/// Returns the options of a device with an output-stationary array of so many rows and columns, which has all
+/// opcodes, and a fast memory.
 Options options_of_array(uint64_t side);
 /// "conv2d relu", in order.
 std::string opcodes_of(const Graph& graph);

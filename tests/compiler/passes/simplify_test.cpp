@@ -20,7 +20,7 @@ Graph graph_of(Make make) {
     return std::move(b.graph);
 }
 
-/// What is left, after checking that it computes the same bits.
+/// Returns what is left, after checking that it computes the same bits.
 template <class Make>
 std::string simplified(Make make) {
     Graph graph = graph_of(make);
@@ -72,7 +72,7 @@ TEST(Simplify, FindsCheaperArithmetic) {
               "mul");
 }
 
-/// As attention scales queries and keys.
+/// Merges scales as attention has them on queries and keys.
 TEST(Simplify, MergesScalesOfFactors) {
     const auto scaled = [](Builder& b, ValueId x, float number) {
         return b.node("mul", {x, constant(b.graph, {}, {number})});

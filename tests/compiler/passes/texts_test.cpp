@@ -1,5 +1,5 @@
-// Passes on small networks as texts: each file of texts/ says in its first line which pass runs, and has the graph before and,
-// behind a line ---, after it. What a graph computes stays the same.
+// Passes on small networks as texts: each file of texts/ says in its first line which pass runs, and has the
+// graph before and, below a line ---, after it. What a graph computes stays the same.
 //
 // With KPU_UPDATE_TEXTS set, files get what passes make now: look at the difference before you keep it.
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Caches: what the host gives and gets back with something behind it or in it stays where it is.
+// Caches: what the host gives and gets back with something after it or in it stays where it is.
 #include "tests/compiler/plan/maker.hpp"
 
 namespace kpu::compiler {

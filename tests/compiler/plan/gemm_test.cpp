@@ -80,8 +80,8 @@ Times times_of(const Sides& sides, ElemType elem, const platforms::Platform& pla
     return times;
 }
 
-/// The slower of the array, padding included, and DRAM, which moves every element once; before it the first tiles of
-/// the array come, behind it the last one leaves.
+/// The slower of the array, padding included, and DRAM, which moves every element once; before it the first
+/// tiles of the array come, after it the last one leaves.
 double bound(const Sides& sides, const Target& target) {
     const proto::SystolicArray& array = target.engines[0].array();
     const auto tiles = [](int64_t size, uint32_t side) { return std::ceil(double(size) / side); };
@@ -205,7 +205,7 @@ TEST(Gemm, AnArrayOfFourTimesTheSidesIsEightTimesAsFast) {
     EXPECT_GE(cycles("16"), 8 * cycles("64"));
 }
 
-/// What is chosen for less hardware is a choice for more.
+/// Checks that what is chosen for less hardware is a choice for more.
 TEST(Gemm, OneEngineIsAChoiceAmongTwo) {
     const Target target(platforms::load("tile32", {{"engine.count", "2"}}));
     Guide guide;

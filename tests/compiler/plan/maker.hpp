@@ -23,7 +23,7 @@ using graph::ints;
 using graph::NodeOptions;
 using graph::ValueId;
 
-/// What graphs of a type are lowered for.
+/// Device for which graphs of a type are lowered.
 struct Case {
     ElemType elem;
     const char* device;
@@ -117,7 +117,7 @@ class Maker {
                         ints("strides", {stride, stride})}),
             options);
     }
-    /// The node of the last value, and all behind it, are one group.
+    /// The node of the last value, and all after it, are one group.
     void fuse(size_t nodes) {
         const size_t first = graph_.nodes.size() - nodes;
         ++groups_;
@@ -162,7 +162,7 @@ struct Result {
     uint64_t dram_bytes = 0;
 };
 
-/// So many inferences, one after the other, each on inputs of its own: what they give, one behind the other.
+/// So many inferences, one after the other, each on inputs of its own: what they give, joined in order.
 inline std::vector<std::string> expected_of(Maker& maker, uint64_t inferences,
                                             std::vector<std::string>& inputs) {
     const Graph& graph = maker.graph();
@@ -181,7 +181,7 @@ inline std::vector<std::string> expected_of(Maker& maker, uint64_t inferences,
     return outputs;
 }
 
-/// What was searched for a device, for all networks that were planned for it before.
+/// Returns what was searched for a device, for all networks that were planned for it before.
 inline const std::shared_ptr<Searches>& searches_for(const std::string& device,
                                                      const platforms::Overrides& overrides) {
     static std::map<std::string, std::shared_ptr<Searches>> known;

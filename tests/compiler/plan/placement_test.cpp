@@ -82,7 +82,7 @@ TEST(Placement, FixedHomesStay) {
 }
 
 TEST(Placement, FixedHomesNeedNotBeTakenInTheOrderOfTheProgram) {
-    // the second one behind the first one would leave no row of 6 pages
+    // the second one after the first one would leave no row of 6 pages
     const MemoryPlan plan = planned({storage(4, 0, 1, 8), storage(3, 0, 3, 6), storage(6, 2, 3, 12)},
                                     {10 * page, 100 * page}, {Home::l2, Home::l2, Home::l2});
     EXPECT_EQ(traffic(plan), 0u);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-/// How many plans have what.
+/// Counts of plans that have each feature.
 struct Kinds {
     int strips = 0, held = 0, shared = 0, engines = 0, moved = 0, kept = 0, chunks = 0, little_staging = 0,
         apart = 0;

@@ -16,7 +16,7 @@ using namespace testing;
 /// So little L2 that pictures of some 20 KB go to DDR.
 const platforms::Overrides small_memories = {{"engine.l1.size_bytes", "16384"}, {"l2.size_bytes", "65536"}};
 
-/// What is found without a wish.
+/// Runs what is found without a wish.
 Result run_in_strips(Maker& maker, const MappingWishes& wishes = {}) {
     return run(maker, "swkpu-v1", small_memories, &wishes);
 }

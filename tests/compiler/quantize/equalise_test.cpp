@@ -100,7 +100,7 @@ Graph equalised(const Graph& graph) {
     return made.value_or(graph);
 }
 
-/// Of the outputs on pictures that no sample was.
+/// Returns the noise of the outputs on pictures that no sample was.
 double noise_db(const Graph& exact, const Graph& other) {
     double noise = 0, signal = 0;
     for (const auto& arrays : images(1000, 16)) {

@@ -303,7 +303,7 @@ TEST(Quantize, ProbabilitiesAreMultipliedInFloats) {
     }
 }
 
-/// What says where a picture is read is float, what goes elsewhere too is not.
+/// Values that say where a picture is read are floats, those that go elsewhere too are not.
 TEST(Quantize, PlacesAreFloats) {
     for (const bool shared : {false, true}) {
         Network net;

@@ -239,8 +239,8 @@ TEST_F(SamplesTest, DamagedPicturesAreNamed) {
     EXPECT_THAT(refusal(graph), HasSubstr("it is neither PNG nor JPEG"));
 }
 
-// A PNG whose compressed data go on behind its last row is not inflated to its end; the little that writers leave over is
-// no mistake.
+// A PNG whose compressed data go on after its last row is not inflated to its end; the little that writers
+// leave over is no mistake.
 TEST_F(SamplesTest, PicturesEndAtTheirSize) {
     constexpr uint32_t side = 16;
     const auto chunk = [](const std::string& type, const std::string& data) {

@@ -41,7 +41,7 @@ def exported(case: Case, folder: Path) -> Case:
 
 
 def difference(case: Case, folder: Path) -> str:
-    """Where our arithmetic gives something else than the exported model; empty: nowhere.
+    """Say where our arithmetic gives something else than the exported model; empty: nowhere.
 
     A sample at the end of a range lies between two of 255 steps: the next one is right, too.
     """
@@ -58,7 +58,7 @@ def difference(case: Case, folder: Path) -> str:
 
 
 def change(case: Case, draft: Checked) -> str:
-    """What the exported model changes; empty: nothing.
+    """Say what the exported model changes; empty: nothing.
 
     The sums of bytes of ONNX Runtime itself saturate on some machines: NumPy's count, too.
     """

@@ -163,7 +163,7 @@ def cases() -> dict[str, Model]:
 
 
 def with_runtime(path: Path, x: Array) -> list[Array]:
-    """What ONNX Runtime makes of it, operator by operator: its own fusions would round elsewhere."""
+    """Return what ONNX Runtime makes of it, operator by operator: its own fusions would round elsewhere."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -228,12 +228,12 @@ class QuantizedModels(unittest.TestCase):
 
 
 class ExportedTypes(unittest.TestCase):
-    """What the user of a model feeds and gets."""
+    """Types that the user of a model feeds and gets."""
 
     tool = ""
 
     def test_host_types(self) -> None:
-        """Those of the model, also of an input that is an output."""
+        """Host types are those of the model, also of an input that is an output."""
         nodes = [
             helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], group=2, strides=[2, 2]),
             helper.make_node("ArgMax", ["y"], ["place"], axis=1),

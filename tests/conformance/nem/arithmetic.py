@@ -65,7 +65,7 @@ class Quant:
     group: int = 0  # 0: per channel
 
     def text(self) -> str:
-        """As NEM writes it."""
+        """Write it as NEM does."""
         if self.axis < 0:
             return f"per_tensor(scale={self.scales[0]!r}, zero_point={self.zeros[0]})"
         lists = f"scales={self.scales}, zero_points={self.zeros}"

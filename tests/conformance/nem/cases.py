@@ -42,7 +42,7 @@ class Case:
 
 
 def rng(name: str) -> np.random.Generator:
-    """Of one case: independent of all others."""
+    """Return the generator of one case: independent of all others."""
     return np.random.default_rng([ord(c) for c in name])
 
 
@@ -119,7 +119,7 @@ def pool_cases() -> list[Case]:
 
 
 def norm_cases() -> list[Case]:
-    """Along the last and an inner axis, with and without scale and bias."""
+    """Make norms along the last and an inner axis, with and without scale and bias."""
     cases = []
     for elem in FLOATS:
         for opcode, vectors in (("layernorm", 2), ("rmsnorm", 1), ("softmax", 0), ("log_softmax", 0)):

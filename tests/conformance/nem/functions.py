@@ -92,7 +92,7 @@ def gelu_tanh(x: float) -> float:
 
 
 def below(x: float, bent: float) -> float:
-    """Of an activation that bends at 0."""
+    """Return an activation that bends at 0."""
     return bent if x < 0 else x
 
 
@@ -112,7 +112,7 @@ def floor_remainder(x: float, y: float) -> float:
 
 
 def is_infinite(attrs: dict, x: float) -> float:
-    """Of a detected sign."""
+    """Return whether a sign that counts is infinite."""
     if not math.isinf(x):
         return 0.0
     return float(attrs.get("detect_positive" if x > 0 else "detect_negative", True))

@@ -55,7 +55,7 @@ device case_device extends npm_baseline_1_0 {{
 
 
 def all_cases() -> list[Case]:
-    """Those of the language, then those of block formats, and of the opcodes that networks need beside it."""
+    """Return the cases of the language, of block formats, and of the opcodes that networks need."""
     return cases.all_cases() + block_cases.block_cases() + network_cases.all_cases()
 
 
@@ -157,7 +157,7 @@ def write(folder: Path) -> None:
 
 
 def check(folder: Path) -> str:
-    """What of the folder differs from the digests; empty when nothing does."""
+    """Say what of the folder differs from the digests; empty when nothing does."""
     found: dict[str, dict[str, bytes]] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():

@@ -238,7 +238,7 @@ def resize_cases() -> list[Case]:
 
 
 def view_cases() -> list[Case]:
-    """Of pixels and single elements; all views of u8."""
+    """Make cases of pixels and single elements; all views of u8."""
     cases = []
     table: dict[str, list[tuple[str, tuple[int, ...], dict]]] = {
         "gather_elements": [("", (3, 4, 5), {"axis": 1})],

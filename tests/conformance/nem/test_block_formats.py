@@ -53,7 +53,7 @@ def rounded(elem: str, numbers: Numbers) -> Array:
 
 
 def scale_bits(elem: str, scale: str, largest: Numbers) -> Array:
-    """Those of blocks up to some size, which is finite and not 0."""
+    """Draw scales of blocks up to some size, which is finite and not 0."""
     most = 127 / 64 if elem == "i8" else float(ml_dtypes.finfo(TYPES[elem]).max)
     if scale == "f8e4m3":
         return np.maximum(rounded(scale, largest / most), 1)

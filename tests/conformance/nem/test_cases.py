@@ -51,7 +51,7 @@ class RuleCases(unittest.TestCase):
         self.assertEqual(files, {"support/part.nem": "const A = 1\n", "one.pass.nem": "\nconst B = 2\n"})
 
     def test_refuses(self) -> None:
-        """What is no case is named."""
+        """Names of no case are refused."""
         self.refused(TEXT, "`not a name, but a line of the program` names no case")
         self.refused("const A = 1\n" + TEXT, "text before the first file")
         self.refused("==== a.pass.nem\n\n==== a.pass.nem\n", "`a.pass.nem` stands here twice")

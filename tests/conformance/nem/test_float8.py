@@ -114,7 +114,7 @@ class Program:
             self.outputs[out] = of, elem
 
     def run(self, *texts: tuple[str, str]) -> dict[str, Array]:
-        """What the device makes of it; files beside it."""
+        """Return what the device makes of it; files beside it."""
         with tempfile.TemporaryDirectory(prefix="kpusim_float8_") as scratch:
             folder = Path(scratch)
             (folder / "p.nem").write_text("\n".join(self.lines) + "\n")
@@ -199,7 +199,7 @@ class Float8(unittest.TestCase):
             np.testing.assert_array_equal(got["y_i8"], np.clip(whole, -128, 127))
 
     def test_casts_saturate_or_do_not(self) -> None:
-        """Of all f16, of ties and their neighbours in f32, of infinities."""
+        """Casts of all f16, of ties and their neighbours in f32, of infinities, saturate or do not."""
         halves = np.arange(65536, dtype=np.uint16).view(np.float16)
         for elem, dtype in TYPES.items():
             numbers = np.sort(np.unique(np.arange(127, dtype=np.uint8).view(dtype).astype(np.float32)))

@@ -51,7 +51,7 @@ def program(opcode: str, inputs: Sequence[str], output: str, shapes: Sequence[tu
 def run(
     opcode: str, arrays: Sequence[Array], elems: Sequence[str], output: str, shape: tuple[int, ...]
 ) -> Array:
-    """What the device makes of the arrays."""
+    """Return what the device makes of the arrays."""
     with tempfile.TemporaryDirectory(prefix="kpusim_posits_") as name:
         folder = Path(name)
         shapes = [*(a.shape for a in arrays), shape]

@@ -83,7 +83,7 @@ def view(opcode: str, attrs: dict, inputs: list[Tensor]) -> list[Tensor]:
 
 
 def position(attrs: dict, axis: int, i: int, size: int, out: int) -> float:
-    """Where index i of Y lies along a dimension of X."""
+    """Return where index i of Y lies along a dimension of X."""
     given = attrs.get("scales")
     scale = given[axis] if given else out / size
     exact = scale * size if given else out

@@ -1,4 +1,4 @@
-"""What a case is: a kernel, its operands, and how exactly its results must be those of jax."""
+"""A case: a kernel, its operands, and how exactly its results must be those of jax."""
 
 from __future__ import annotations
 

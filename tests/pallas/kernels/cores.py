@@ -114,7 +114,7 @@ def with_names(x: Any, interpret: Any = False) -> Any:
 
 
 def expected(x: Any) -> Any:
-    """Of one array or several."""
+    """Return what is expected of one array or several."""
     return x + (np.arange(16) // 4 * 11).astype(np.int32)[:, None]
 
 

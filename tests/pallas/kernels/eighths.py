@@ -211,7 +211,7 @@ whole(
 
 
 def nibbles(x: np.ndarray) -> list[np.ndarray]:
-    """Of each byte, as signed numbers."""
+    """Return the nibbles of each byte, as signed numbers."""
     return [((x >> at & 15) ^ 8) - 8 for at in (0, 4)]
 
 

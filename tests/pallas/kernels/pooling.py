@@ -108,7 +108,7 @@ enter(
 
 
 def least_place(x: Any, places: Any) -> Any:
-    """Where the least of each window stands."""
+    """Find where the least of each window stands."""
 
     def less(a: Any, b: Any) -> Any:
         keep = a[0] <= b[0]
@@ -119,7 +119,7 @@ def least_place(x: Any, places: Any) -> Any:
 
 
 def gradient(first: float, operation: Function, round_to: int) -> Function:
-    """Of pooling, of values that are often the same."""
+    """Return the gradient of pooling, of values that are often the same."""
 
     def pooled(x: Any) -> Any:
         return lax.reduce_window(x, first, operation, (3, 3), (2, 2), "SAME")
@@ -128,7 +128,7 @@ def gradient(first: float, operation: Function, round_to: int) -> Function:
 
 
 def tangent(operation: Function, first: float, x: Any) -> Any:
-    """Of pooling, forwards."""
+    """Return the tangent of pooling, forwards."""
 
     def pooled(x: Any) -> Any:
         return lax.reduce_window(x, first, operation, (2, 3), (2, 2), "SAME")
@@ -182,7 +182,7 @@ enter(
 
 
 def greatest_place(x: Any) -> Any:
-    """Where the greatest stands, by a reduction of two operands."""
+    """Find where the greatest stands, by a reduction of two operands."""
 
     def greater(a: Any, b: Any) -> Any:
         keep = a[0] >= b[0]

@@ -24,7 +24,7 @@ SMEM = pl.BlockSpec(memory_space=pltpu.SMEM)
 
 
 def bits(seeds: Sequence[int], draw: int, *sizes: int) -> Any:
-    """What a draw gives after these seeds."""
+    """Return what a draw gives after these seeds."""
     key = jax.random.key(int(seeds[0]))
     for seed in seeds[1:]:
         key = jax.random.fold_in(key, seed)
