@@ -38,7 +38,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and two products with a shortcut each; norms before them, or behind as in BERT."""
+    """Attention and two products with a shortcut each; norms before them, or after as in BERT."""
 
     def __init__(self, width: int, heads: int, gelu: str, causal: bool = False, before: bool = True) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Gpt2Step(Gpt2):
 
 
 class Vit(nn.Module):
-    """Patches of a picture as a sequence, behind a class token."""
+    """Patches of a picture as a sequence, after a class token."""
 
     def __init__(self, size: int, patch: int, width: int, heads: int, blocks: int, classes: int) -> None:
         super().__init__()

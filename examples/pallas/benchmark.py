@@ -1,4 +1,4 @@
-"""How long kernels take on this host until their first result, and after: here, and in jax's interpreter.
+"""Time that kernels take on this host until their first result, and after: here, and in jax's interpreter.
 
 usage: python benchmark.py [NAME ...]
 
@@ -144,7 +144,7 @@ PARTS: dict[str, Callable[[str], list[float]]] = {
 
 
 def apart(part: Callable[[str], list[float]], name: str) -> list[float]:
-    """What a part measures, in a Python of its own; nothing when it takes too long."""
+    """Return what a part measures, in a Python of its own; nothing when it takes too long."""
     command = [sys.executable, __file__, "--part", part.__name__, name]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=PATIENCE)
@@ -172,7 +172,7 @@ def process_seconds(command: list[str]) -> float:
 
 
 def rounded(value: float) -> str:
-    """Two digits behind the point where the first ones stand there."""
+    """Two digits after the point where the first ones stand there."""
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
@@ -186,7 +186,7 @@ def table(names: list[str]) -> None:
 
 
 def figures() -> None:
-    """What is no column."""
+    """Measure what is no column."""
     whole, jax_alone = (
         process_seconds([sys.executable, __file__, "--part", "fresh_sort", ""]),
         process_seconds([sys.executable, "-c", "import jax"]),

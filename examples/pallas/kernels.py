@@ -261,13 +261,13 @@ def numpy_paged(pages: Array, q: Array, k: Array, v: Array) -> Array:
 
 
 def numpy_softmax(x: Array) -> Array:
-    """In binary64."""
+    """Compute a softmax in binary64."""
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def numpy_layer_norm(x: Array, scale: Array, shift: Array) -> Array:
-    """In binary64."""
+    """Compute a layer norm in binary64."""
     wide = x.astype(np.float64)
     centred = wide - wide.mean(axis=1, keepdims=True)
     return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * scale + shift
@@ -343,7 +343,7 @@ def examples() -> dict[str, Example]:
 
 
 def wrong(example: Example, results: Any) -> str:
-    """What is wrong with the results; empty if nothing is."""
+    """Say what is wrong with the results; empty if nothing is."""
     expected = example.check(*example.operands)
     leaves = jax.tree_util.tree_leaves(results)
     for result, right in zip(leaves, jax.tree_util.tree_leaves(expected), strict=True):

@@ -66,7 +66,7 @@ def bitonic_sort(x: Array, interpret: Any = False, rows: int = 8) -> tuple[Array
 
 
 def argsort(x: Array, interpret: Any = False) -> Array:
-    """Where the elements of each sorted row came from."""
+    """Return where the elements of each sorted row came from."""
     return bitonic_sort(x, interpret)[1]
 
 
@@ -107,7 +107,7 @@ def as_bits(keys: Array, dtype: Any) -> Array:
 
 
 def of_keys(keys: Array, dtype: Any) -> Array:
-    """What `sorted_keys` was made of."""
+    """Return what `sorted_keys` was made of."""
     if dtype == jnp.int32:
         return keys
     return lax.bitcast_convert_type(jnp.where(keys < 0, keys ^ 0x7FFFFFFF, keys), dtype)
