@@ -26,7 +26,7 @@ class InputFile {
     void read(size_t count, std::string& bytes);
     /// Returns the bytes of a regular file; nothing of a pipe or a device.
     std::optional<uint64_t> size() const;
-    bool is_device() const;  ///< which may have no end
+    bool is_device() const;  ///< true if it may have no end
     const std::string& name() const { return name_; }
 
   private:

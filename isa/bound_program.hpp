@@ -211,7 +211,7 @@ struct TensorSpec {
     /// converted.
     proto::HostElem host = proto::HOST_SAME;
     BoundQuant quant;                                      ///< maps the host's floats to integers, and back
-    proto::Tensor::Follows follows = proto::Tensor::FREE;  ///< how an input follows another one
+    proto::Tensor::Follows follows = proto::Tensor::FREE;  ///< way in which an input follows another one
     /// Its number for an input that follows: position + plus.
     int64_t number = 0;
     bool converts() const { return host != proto::HOST_SAME; }

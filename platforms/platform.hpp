@@ -68,7 +68,7 @@ const proto::DdrDevice& rated_ddr_device(const std::string& name);
 proto::EnergyTable parse_energy_table(std::string_view text, const std::string& origin);
 /// Energy table with the platform's corner, node, voltage and temperature applied.
 proto::EnergyTable energy_table(const Platform& platform);
-/// What every action of the platform costs, and its static powers (platforms/energy.md). A missing entry is
+/// Returns the costs of all actions, and the static powers (platforms/energy.md). A missing entry is
 /// an error.
 traces::EnergyPrices energy_prices(const Platform& platform);
 /// Returns the same from a table that was read already; the platform's corner, node, voltage and temperature
@@ -81,7 +81,7 @@ std::vector<traces::StaticPart> energy_parts(const Platform& platform);
 
 /// Energy of the commands of one DRAM channel and its standby power, from the device's supply currents.
 struct DramEnergy {
-    double read_pj, write_pj;        ///< of one burst, core and io
+    double read_pj, write_pj;        ///< energy of one burst, core and io
     double activate_pj;              ///< ACT and its PRE, beyond the standby
     double refresh_pj;               ///< one all-bank refresh, beyond the standby
     double standby_mw;               ///< banks open
@@ -94,7 +94,7 @@ DramEnergy dram_energy(const proto::DdrDevice& device, double phy_pj_per_bit);
 
 Clock clock_of_mhz(double mhz);
 Clock core_clock(const Platform& platform);
-/// Of the systolic arrays: the core's unless the platform says otherwise.
+/// Returns the clock of the systolic arrays: the core's unless the platform says otherwise.
 Clock array_clock(const Platform& platform);
 /// Engines with the repeat counts expanded: index k is engine k. They live in the platform.
 using Engines = std::vector<std::reference_wrapper<const proto::Engine>>;

@@ -34,7 +34,7 @@ class OutOfRange {
         bool steps = false;  ///< quantised
         double low = 0, high = 0;
         uint64_t made = 0, count = 0;
-        uint64_t unexplained = 0;  ///< those among these that are not only minus infinity for a softmax
+        uint64_t unexplained = 0;  ///< part of these that is not only minus infinity for a softmax
         bool tells() const;
     };
     Row& row_of(uint32_t op, const BoundRegion& y);

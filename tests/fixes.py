@@ -44,7 +44,7 @@ class Text:
     text: str
 
     def is_in(self, message: str) -> bool:
-        """Whether the message was made of it."""
+        """Return whether the message was made of it."""
         pattern = ".*".join(re.escape(part) for part in self.text.strip().split("{}"))
         return re.search(pattern, message, re.DOTALL) is not None
 

@@ -17,7 +17,7 @@ namespace kpu::traces {
 /// Counts of banks. hits + misses + conflicts = reads + writes.
 struct BankCounts {
     uint64_t reads = 0, writes = 0;                ///< bursts
-    uint64_t hits = 0, misses = 0, conflicts = 0;  ///< of these bursts: see BankUse::Row
+    uint64_t hits = 0, misses = 0, conflicts = 0;  ///< part of these bursts: see BankUse::Row
     uint64_t activates = 0;     ///< some rows are closed by a refresh before they serve a burst
     uint64_t turn_arounds = 0;  ///< bursts before which the data bus changed its direction
 

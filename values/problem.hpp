@@ -91,7 +91,7 @@ struct PoolProblem {
     const Tensor* y = nullptr;
     int64_t batch = 0, channels = 0;
     Spatial size{}, out{}, kernel{}, before{}, behind{}, stride{}, dilation{};
-    bool count_padding = false;  ///< of a mean: padding counts, what ceil_mode adds after it does not
+    bool count_padding = false;  ///< for a mean: padding counts, what ceil_mode adds after it does not
 
     /// Returns where the window of output position `at` begins along a dimension; negative in the padding.
     int64_t start(size_t d, int64_t at) const { return at * stride[d] - before[d]; }

@@ -78,7 +78,7 @@ struct Emission {
     const Target& target;
     builder::Program program;
     const builder::Expr position;  ///< the program's parameter, if it has one
-    bool in_form = false;          ///< what is written now is for one form of a value, and may not run
+    bool in_form = false;  ///< true if what is written now is for one form of a value, and may not run
     const Buffers buffers;
     Order order;
     Throttle throttle;

@@ -472,7 +472,7 @@ class Evaluation {
     Tiling& tiling_;
     TileWork& work_;
     const TileRuns at_home_{request_, tiling_};
-    int64_t iterations_ = 1, stages_ = 1, parts_ = 1;  ///< of the lane with the most
+    int64_t iterations_ = 1, stages_ = 1, parts_ = 1;  ///< counts of the lane with the most
     double filled_ = 1, covered_ = 1;  ///< share of whole tiles that are worked on: by one lane, by all
 };
 

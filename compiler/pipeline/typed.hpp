@@ -21,7 +21,7 @@ struct Typed {
     std::optional<Measured> measured;     ///< if errors were
     /// Absent constants as of graph::Graph, which quantization makes anew.
     std::map<std::string, std::string> absent;
-    std::string device;  ///< what counted of the device: the same text, the same graph
+    std::string device;  ///< properties of the device that counted: the same text, the same graph
 };
 
 /// Returns the options of passes for a device, as far as both halves need them.

@@ -53,7 +53,7 @@ struct MacWork {
 /// depends on the iteration, so a unit plans a statement once. unit.md has the meaning of the terms; times
 /// are core cycles.
 struct TaskPlan {
-    /// How the time of an execution is known.
+    /// Way in which the time of an execution is known.
     enum class Course : uint8_t {
         formula,  ///< fill, steady state and drain, and what streams were late
         stream,   ///< a mover: the limiters of its one stream

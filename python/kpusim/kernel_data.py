@@ -55,12 +55,12 @@ class Buffer:
 
     @property
     def takes_data(self) -> bool:
-        """Whether a call gives an array for it."""
+        """Return whether a call gives an array for it."""
         return self.access in ("read", "uniform", "read_write")
 
     @property
     def gives_data(self) -> bool:
-        """Whether a call has it as an output."""
+        """Return whether a call has it as an output."""
         return self.access in ("write", "output", "read_write")
 
     @property

@@ -61,7 +61,7 @@ def check_options(mode: object, order: object, engine: object, events: object) -
 
 
 def is_count(value: object) -> bool:
-    """Whether it is an integer that the core can count with."""
+    """Return whether it is an integer that the core can count with."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         return False
     return 0 <= int(value) < 2**63

@@ -145,7 +145,7 @@ class Platform:
         return Platform.parse, (self.text(),)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every parameter is the same."""
+        """Return whether every parameter is the same."""
         return isinstance(other, Platform) and self.text() == other.text()
 
     def __hash__(self) -> int:

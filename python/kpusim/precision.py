@@ -37,7 +37,7 @@ class Mixing:
 
     @property
     def measures(self) -> bool:
-        """Whether errors are measured, which takes samples in every precision."""
+        """Return whether errors are measured, which takes samples in every precision."""
         return self.accuracy is not None or self.report_accuracy is not None
 
     def options(self) -> dict[str, str]:

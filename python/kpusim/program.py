@@ -180,7 +180,7 @@ class Program:
 
     @property
     def for_device(self) -> bool:
-        """Whether it depends on the device that it was made for."""
+        """Return whether it depends on the device that it was made for."""
         return self._core.for_device
 
     def taken_for(self, platform: Platform) -> Program:

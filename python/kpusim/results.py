@@ -393,7 +393,7 @@ class Events:
 
     @property
     def has_accesses(self) -> bool:
-        """Whether requests to memories were recorded, which the memory trace shows."""
+        """Return whether requests to memories were recorded, which the memory trace shows."""
         return self._recording.accesses()
 
     def write_trace(

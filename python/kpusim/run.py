@@ -416,7 +416,7 @@ class Difference:
         _core.write_diff_page(*_sides_of(*self._runs), self._threshold, target)
 
     def __bool__(self) -> bool:
-        """Whether anything differs."""
+        """Return whether anything differs."""
         return bool(self.text)
 
     def __str__(self) -> str:

@@ -30,7 +30,7 @@ using Outputs = std::vector<std::string>;
 
 struct Tally {
     uint64_t mutants = 0;
-    std::array<uint64_t, 3> seen{}, flagged{};  ///< by Effect
+    std::array<uint64_t, 3> seen{}, flagged{};  ///< indexed by Effect
     void add(const Tally& other) {
         mutants += other.mutants;
         for (size_t e = 0; e < seen.size(); ++e) {

@@ -159,7 +159,7 @@ class Unit : public sc_core::sc_module,
         uint32_t left = 0;
         std::array<StreamTransaction, 3> streams;
     };
-    std::array<Job, size_t{tiles_in_flight} * roles> jobs_;  ///< by serial
+    std::array<Job, size_t{tiles_in_flight} * roles> jobs_;  ///< indexed by serial
 };
 
 /// Gives each task to its unit when those before it are complete: collects in one delta, decides in the next.

@@ -138,7 +138,7 @@ TEST(ProgramMessage, FaultsOfTheFormHaveTheirPlace) {
     }
 }
 
-/// Whether no part of a message has fields that its type does not have.
+/// True if no part of a message has fields that its type does not have.
 bool all_known(const google::protobuf::Message& message) {
     const google::protobuf::Reflection& reflection = *message.GetReflection();
     if (!reflection.GetUnknownFields(message).empty()) return false;

@@ -60,7 +60,7 @@ def test_every_family_has_a_model() -> None:
 
 
 def test_kinds_of_layers() -> None:
-    """Which layers slide."""
+    """Kinds of layers say which of them slide."""
     kinds = {
         layer.attention.window: n for layer, n in read_model(CONFIGS / "gemma-3-1b.json").kinds().items()
     }

@@ -31,7 +31,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
 
 
 def verdict(kpusim: str, model: Path, case: Case) -> tuple[bool, str]:
-    """Whether all holds, and what to print."""
+    """Return whether all holds, and what to print."""
 
     def told(*arguments: object) -> None:
         subprocess.run([kpusim, *map(str, arguments)], check=True, capture_output=True, text=True)

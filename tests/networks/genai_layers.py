@@ -59,7 +59,7 @@ class Family:
     cap: float = 0.0  # of scores
     last_cap: float = 0.0  # of logits
     gelu: bool = False
-    outer_norms: bool = False  # behind attention and the rest of the layer, too
+    outer_norms: bool = False  # after attention and the rest of the layer, too
     sinks: bool = False  # a number of each head in its softmax
     experts: int = 0  # of which two compute each row
 

@@ -438,7 +438,7 @@ def test_every_fix_is_played() -> None:
 
 
 def exists(name: str) -> bool:
-    """Whether a dotted name can be reached."""
+    """Return whether a dotted name can be reached."""
     import importlib
 
     parts = name.split(".")

@@ -26,7 +26,7 @@ def dead_pipe() -> int:
 
 
 def can_mount() -> bool:
-    """Whether small disks can be mounted: only by root, and in few containers."""
+    """Return whether small disks can be mounted: only by root, and in few containers."""
     script = "mount -t tmpfs -o size=64k none /mnt"
     try:
         return (

@@ -43,7 +43,7 @@ def rows() -> list[Row]:
 
 
 def is_data(name: str) -> bool:
-    """Whether it must have a row."""
+    """Return whether it must have a row."""
     return Path(name).suffix in DATA or any(fnmatchcase(name, pattern) for pattern in FOLDERS)
 
 

@@ -16,7 +16,7 @@ constexpr uint64_t core_hz = 1'000'000'000;
 struct Case {
     proto::Sram sram;
     model::SramConfig config;
-    double cycle = 1;  ///< of the core
+    double cycle = 1;  ///< cycles of the core
     uint32_t blocks = 1;
     uint32_t bytes() const { return blocks * config.interleave_bytes; }
     model::Sram made() const {

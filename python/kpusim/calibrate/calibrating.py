@@ -294,7 +294,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether it does not."""
+        """Return whether it does not."""
         return self.errors.mean <= self.bound + SLACK
 
 

@@ -55,7 +55,7 @@ class Fitted:
 
     @property
     def at_bound(self) -> bool:
-        """Whether only its bounds keep it there."""
+        """Return whether only its bounds keep it there."""
         return self.value in (self.parameter.low, self.parameter.high)
 
 

@@ -129,7 +129,7 @@ def read_measured(path: Path) -> Measurements:
 
 
 def is_of_validate(text: str) -> bool:
-    """Whether a file has the columns of ``kpusim validate``."""
+    """Return whether a file has the columns of ``kpusim validate``."""
     lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
     return {"net", "kind", "index", "median"} <= set(next(lines, "").split(","))
 

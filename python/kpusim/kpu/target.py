@@ -126,7 +126,7 @@ class StillwaterKPUTarget:
         self.runtime: Any = runtime or KPURuntime(self.config)
 
     def is_available(self) -> bool:
-        """Whether PyTorch with ``torch.compile`` is installed."""
+        """Return whether PyTorch with ``torch.compile`` is installed."""
         if importlib.util.find_spec("torch") is None:
             return False
         import torch

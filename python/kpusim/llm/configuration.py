@@ -33,7 +33,7 @@ class Fields:
         return UserError(f"{self.origin}: `{field}` {what}. Fix: {fix}.")
 
     def has(self, field: str) -> bool:
-        """Whether it is there, and not null."""
+        """Return whether it is there, and not null."""
         return self._tree.get(field) is not None
 
     def raw(self, field: str) -> Any:

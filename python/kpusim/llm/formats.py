@@ -59,12 +59,12 @@ class Formats:
 
     @property
     def quantized(self) -> bool:
-        """Whether products with weights are of integers."""
+        """Return whether products with weights are of integers."""
         return self.precision in ("int8", "int4")
 
     @property
     def quantized_cache(self) -> bool:
-        """Whether products of the attention are of integers."""
+        """Return whether products of the attention are of integers."""
         return self.cache == "int8"
 
     @property

@@ -308,7 +308,7 @@ def pruned(block: Json, used: set[int]) -> Json:
 
 
 def touches(equation: Json) -> bool:
-    """Whether it, or an equation inside it, names a ref."""
+    """Return whether it, or an equation inside it, names a ref."""
     return "refs" in equation or any(
         touches(inner) for block in equation.get("blocks", ()) for inner in block["equations"]
     )
@@ -327,5 +327,5 @@ def variables(value: Any) -> list[int]:
 
 
 def is_slice(item: Any) -> bool:
-    """Whether an index is a slice, not an atom."""
+    """Return whether an index is a slice, not an atom."""
     return isinstance(item, list) and item[0] == "slice"

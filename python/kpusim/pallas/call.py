@@ -177,7 +177,7 @@ def dim(size: Any) -> list[Any]:
 
 
 def is_whole(mapping: Any) -> bool:
-    """Whether a block is the whole array."""
+    """Return whether a block is the whole array."""
     sizes = [getattr(size, "block_size", None) for size in mapping.block_shape]
     return sizes == list(mapping.array_aval.shape)
 

@@ -353,7 +353,7 @@ def value_of(var: Any, scope: dict[Any, Value]) -> Value:
 
 
 def folds(equation: Any, values: Sequence[Value]) -> bool:
-    """Whether all is known and small, so that the results can be computed now."""
+    """Return whether all is known and small, so that the results can be computed now."""
     if not all(isinstance(value, Known) for value in values) or equation.effects:
         return False
     if any("jaxpr" in name or name == "branches" for name in equation.params):

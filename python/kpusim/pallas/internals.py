@@ -117,7 +117,7 @@ SPACES = {
 
 
 def is_only_copied(aval: Any) -> bool:
-    """Whether a ref stays in DDR."""
+    """Return whether a ref stays in DDR."""
     return SPACES.get(str(getattr(aval, "memory_space", ""))) in ("any", "hbm")
 
 
@@ -226,7 +226,7 @@ def without_refs(closed: Any) -> Any:
 
 
 def has_core_map(jaxpr: Any) -> bool:
-    """Whether one on TensorCores is called, not within a `run_state`, whose refs are its own."""
+    """Return whether one on TensorCores is called, not within a `run_state`, whose refs are its own."""
     inside = {pallas_call_p, discharge.run_state_p}
     return any(
         is_core_map(one)
@@ -236,7 +236,7 @@ def has_core_map(jaxpr: Any) -> bool:
 
 
 def is_core_map(equation: Any) -> bool:
-    """Whether it is one on TensorCores."""
+    """Return whether it is one on TensorCores."""
     is_one = equation.primitive is pallas_core.core_map_p
     return is_one and isinstance(equation.params["mesh"], tpu_core.TensorCoreMesh)
 
@@ -300,7 +300,7 @@ def place_of(equation: Any) -> str:
 
 
 def is_of_computed_size(error: Exception) -> bool:
-    """Whether tracing failed at an array one of whose sizes is computed.
+    """Return whether tracing failed at an array one of whose sizes is computed.
 
     All that jax says of it is its type, in one release as ``DShapedArray``, in another as
     ``float32[int32[],128]``.
@@ -380,7 +380,7 @@ def function_of(jaxpr: Any, constants: Sequence[Any]) -> Any:
 
 
 def is_whole(dtype: Any) -> bool:
-    """Whether elements are whole numbers: NumPy does not count those of ml_dtypes."""
+    """Return whether elements are whole numbers: NumPy does not count those of ml_dtypes."""
     return bool(dtypes.issubdtype(dtype, np.integer))
 
 
@@ -397,7 +397,7 @@ def physical(shape: Sequence[int], dtype: Any) -> tuple[tuple[int, ...], Any]:
 
 
 def is_key(dtype: Any) -> bool:
-    """Whether elements are random keys."""
+    """Return whether elements are random keys."""
     return isinstance(dtype, prng.KeyTy)
 
 
@@ -412,7 +412,7 @@ def words(value: Any) -> Any:
 
 
 def checks_are_on() -> bool:
-    """Whether jax lets `pl.debug_check` check anything."""
+    """Return whether jax lets `pl.debug_check` check anything."""
     of: Any = pallas_core if hasattr(pallas_core, "debug_checks_enabled") else pallas_helpers  # 0.9.2
     return bool(of.debug_checks_enabled())
 
@@ -436,7 +436,7 @@ def varying_as(value: Any, aval: Any) -> Any:
 
 
 def is_pallas_key(kind: Any) -> bool:
-    """Whether keys of a kind seed the generator of Pallas."""
+    """Return whether keys of a kind seed the generator of Pallas."""
     return bool(tpu_random.is_pallas_impl(kind))
 
 

@@ -90,7 +90,7 @@ class Space:
         return Design(number, name, values)
 
     def admits(self, design: Design) -> bool:
-        """Whether it keeps the constraints that parameters alone decide."""
+        """Return whether it keeps the constraints that parameters alone decide."""
         if not self._rules:
             return True
         known = self._machines.parameters(design.platform, design.values, self._in_rules)

@@ -226,7 +226,7 @@ def simulated(task: Task, program: Program, platform: Platform) -> dict[str, flo
 
 
 def is_column(key: str) -> bool:
-    """Whether a statistic has a column: those of each unit have none, as another device has other units."""
+    """Return whether a statistic has a column: those of each unit differ between devices."""
     return not key.startswith(_LEFT_OUT) and _AREA_OF_UNIT.fullmatch(key) is None
 
 

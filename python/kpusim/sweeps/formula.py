@@ -75,7 +75,7 @@ class Formula:
         return Quantity(whole(result.value), result.unit)
 
     def holds(self, values: Mapping[str, Quantity]) -> bool:
-        """Whether the comparison holds for these values of its names."""
+        """Return whether the comparison holds for these values of its names."""
         try:
             return self._holds(values)
         except (ZeroDivisionError, OverflowError, ValueError) as error:

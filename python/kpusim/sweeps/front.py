@@ -17,7 +17,7 @@ Vector = tuple[float, ...]  #: of a design: an objective each, smaller is better
 
 
 def dominates(a: Vector, b: Vector) -> bool:
-    """Whether `a` is nowhere worse, and somewhere better."""
+    """Return whether `a` is nowhere worse, and somewhere better."""
     return a != b and all(x <= y for x, y in zip(a, b, strict=True))
 
 
@@ -79,7 +79,7 @@ def keeps(
     values: Mapping[str, float],
     parameters: Mapping[str, Quantity],
 ) -> bool | None:
-    """Whether a row keeps constraints; None where it lacks a statistic, or a formula has no value."""
+    """Return whether a row keeps constraints; None where it lacks a statistic, or a formula has no value."""
     unknown = False
     for constraint in constraints:
         known = dict(parameters)

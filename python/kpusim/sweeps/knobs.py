@@ -132,7 +132,7 @@ class _Data:
         return [design for design, x in enumerate(self.x) if x[index] == value]
 
     def is_grid(self) -> bool:
-        """Whether every combination of the values is there once."""
+        """Return whether every combination of the values is there once."""
         return len(self.x) == math.prod(map(len, self.values)) == len(set(self.x))
 
 
@@ -299,7 +299,7 @@ def _causes(data: _Data, index: int, designs: Sequence[int]) -> Claim | None:
 
 
 def _follows(cause: str) -> bool:
-    """Whether it is that others are not ready: it says nothing of this kind of unit."""
+    """Return whether it is that others are not ready: it says nothing of this kind of unit."""
     return ".idle." in cause or cause.endswith((".issue_window", ".dependency"))
 
 

@@ -143,13 +143,13 @@ class Judge:
         self._names = frozenset[str]().union(*(rule.formula.names for rule in self._rules))
 
     def feasible(self, design: Design, outcome: Outcome) -> bool | None:
-        """Whether all constraints are kept; None where that is not known."""
+        """Return whether all constraints are kept; None where that is not known."""
         if outcome.error:
             return None
         return self._keeps(self._rules, design, outcome)
 
     def ruled_out(self, design: Design, predicted: Outcome) -> bool:
-        """Whether a prediction is enough to know that a constraint, such as one of area, is not kept."""
+        """Return whether a prediction suffices to know that a constraint, as of area, is not kept."""
         exact = [rule for rule in self._rules if rule.exact]
         return not predicted.error and self._keeps(exact, design, predicted) is False
 

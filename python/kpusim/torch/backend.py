@@ -140,7 +140,7 @@ class Graph:
         return run(found, inputs)
 
     def is_input(self, position: int, value: object) -> bool:
-        """Whether an argument is an input of the program, not a weight or a size."""
+        """Return whether an argument is an input of the program, not a weight or a size."""
         return isinstance(value, torch.Tensor) and position not in self.static
 
     def specialize(self, arguments: Sequence[Any]) -> Specialized:
@@ -159,13 +159,13 @@ class Graph:
 
 
 def is_static(value: object) -> bool:
-    """Whether dynamo lifted it out of a module: a parameter or buffer."""
+    """Return whether dynamo lifted it out of a module: a parameter or buffer."""
     lifted = getattr(value, "_dynamo_static_input_type", None) is not None
     return isinstance(value, torch.nn.Parameter) or (isinstance(value, torch.Tensor) and lifted)
 
 
 def needs_gradient(value: object) -> bool:
-    """Whether PyTorch would differentiate with respect to it."""
+    """Return whether PyTorch would differentiate with respect to it."""
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 

@@ -69,7 +69,7 @@ def load(path: Path, trust: bool) -> object:
 
 
 def is_exported_program(path: Path) -> bool:
-    """Whether torch.export.save wrote it."""
+    """Return whether torch.export.save wrote it."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:

@@ -104,7 +104,7 @@ def parameter_names(function: Any, count: int) -> list[str]:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it may stand for a tensor."""
+    """Return whether it may stand for a tensor."""
     return isinstance(value, torch.Tensor | np.ndarray | np.generic)
 
 

@@ -68,7 +68,7 @@ def change(case: Case, draft: Checked) -> str:
 
 
 def is_finite(array: Array) -> bool:
-    """Whether a quantizer finds its range."""
+    """Return whether a quantizer finds its range."""
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 

@@ -99,7 +99,7 @@ def difference(case: Case, text: str) -> str:
 
 
 def needs_text(case: Case, text: str) -> bool:
-    """Whether the findings stand in a file: not those of a program that passes in silence."""
+    """Return whether the findings stand in a file: not those of a program that passes in silence."""
     return case.name.endswith(".fail.nem") or not all(line.startswith("# ") for line in text.splitlines())
 
 

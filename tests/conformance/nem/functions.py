@@ -51,7 +51,7 @@ def smaller(x: float, y: float) -> float:
 
 
 def divide(x: float, y: float) -> float:
-    """By 0 too."""
+    """Divide, by 0 too."""
     with np.errstate(all="ignore"):
         return float(np.float64(x) / np.float64(y))
 
