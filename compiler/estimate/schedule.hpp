@@ -1,7 +1,7 @@
 #pragma once
 // The estimate that is reported (estimated_cycles): a list schedule of the tasks of the emitted program. Tasks are
 // issued, get ready and take units as they do in the model; each lasts as its closed form says, and transfers share
-// what lies on their way like fluids. docs/networks.md says how near it comes to the simulation.
+// what lies on their way like fluids. docs/networks_measured.md says how near it comes to the simulation.
 #include <cstdint>
 #include <map>
 #include <vector>

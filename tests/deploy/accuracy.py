@@ -1,4 +1,4 @@
-"""Distance of compiled networks from PyTorch: the table of docs/networks.md.
+"""Distance of compiled networks from PyTorch: the table of docs/accuracy_precisions.md.
 
 usage: accuracy.py [--update] [--growth] [NAME | NAME:PRECISION ...]; rows that are not named stay as they are
 
@@ -27,7 +27,7 @@ import onnx.reference
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "networks.md"
+PAGE = ROOT / "docs" / "accuracy_precisions.md"
 NETWORKS = ROOT / "examples" / "networks"
 sys.path.insert(0, str(NETWORKS))
 from networks import build, sample

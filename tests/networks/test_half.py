@@ -1,7 +1,8 @@
 """Networks in fp16 and bf16: no worse than PyTorch's run in that type, judged against binary64.
 
 usage: test_half.py KPUSIM [--part I/N] [unittest options]; or with the command in the variable KPUSIM
-Needs the packages torch and onnxscript; prints a row of docs/networks.md for each network and type.
+Needs the packages torch and onnxscript; prints a row of docs/accuracy_precisions.md for each network
+and type.
 """
 
 from __future__ import annotations
