@@ -51,7 +51,7 @@ std::string unlike(const Operand& a, const Operand& b) {
     return "";
 }
 
-/// `a` where the condition holds, else `b`.
+/// Returns `a` where the condition holds, else `b`.
 Operand selected(Call& call, ValueId condition, Operand a, Operand b, const std::string& name) {
     if ((a.value && a.value == b.value) || same_constant(a, b)) return a;
     const ValueId x = call.value(a, name), y = call.value(b, name);

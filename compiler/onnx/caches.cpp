@@ -136,7 +136,7 @@ ValueId scattered_rows(Call& call, ValueId cache, ValueId update, size_t axis, V
     return call.reshape(made, shape);
 }
 
-/// New rows that begin at the position.
+/// Writes new rows that begin at the position.
 ValueId written_at_position(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts) {
     graph::Positions& positions = call.graph.positions;
     const int64_t rows = call.sizes(update)[axis], room = call.sizes(cache)[axis];
@@ -220,7 +220,7 @@ Sizes keys_of_forms(const Call& call, int64_t rows) {
 
 namespace {
 
-/// past_cache, update, write_indices.
+/// Imports past_cache, update, write_indices.
 void tensor_scatter(Call& call) {
     const std::string mode = call.text("mode", "linear");
     if (mode != "linear" && mode != "circular") Call::refuse(fmt::format("mode {} is not known", mode));

@@ -418,7 +418,7 @@ ValueId Call::unsqueezed(ValueId x, size_t rank) {
 
 namespace {
 
-/// [rows, columns] to [columns, rows], in squares that stay in the cache.
+/// Transposes [rows, columns] to [columns, rows], in squares that stay in the cache.
 template <class T>
 void transpose_matrix(const T* from, T* to, int64_t rows, int64_t columns) {
     constexpr int64_t side = 32;

@@ -96,13 +96,13 @@ void shape(Call& call) {
 
 void size(Call& call) { call.result(0, Known{Type::i64, {}, {elements_of(call.shape(0))}, {}}); }
 
-/// Overflow wraps, as integers of ONNX do.
+/// Sums integers; overflow wraps, as integers of ONNX do.
 int64_t sum_of(int64_t start, int64_t times, int64_t delta) {
     return static_cast<int64_t>(static_cast<uint64_t>(start) +
                                 static_cast<uint64_t>(times) * static_cast<uint64_t>(delta));
 }
 
-/// start, start + delta, ... below limit.
+/// Fills start, start + delta, ... below limit.
 void range(Call& call) {
     const Known &start = call.known(0, "start"), &limit = call.known(1, "limit"),
                 &delta = call.known(2, "delta");

@@ -13,7 +13,7 @@ using graph::ints;
 
 namespace {
 
-/// [Cout, C, k...] to [k..., C, Cout].
+/// Returns weights [Cout, C, k...] as [k..., C, Cout].
 ValueId weights(Call& call, ValueId w) {
     Sizes perm = identity_perm(call.sizes(w).size());
     std::rotate(perm.begin(), perm.begin() + 2, perm.end());
@@ -70,7 +70,7 @@ ValueId volume_convolution(Call& call, ValueId x, ValueId w, const Window& windo
     return *sum;
 }
 
-/// Results of windows along a dimension.
+/// Returns the number of results of windows along a dimension.
 int64_t positions(const Window& window, const Sizes& spatial, size_t d) {
     const int64_t room = spatial[d] + window.pads[d] + window.pads[d + window.rank()] - window.extent(d);
     return room < 0 ? 0 : room / window.strides[d] + 1;
@@ -202,7 +202,7 @@ Transposed transposed_of(const Call& call) {
     return t;
 }
 
-/// [Cin, Cout / groups, k...] to [k..., Cin / groups, Cout].
+/// Returns weights [Cin, Cout / groups, k...] as [k..., Cin / groups, Cout].
 ValueId transposed_weights(Call& call, ValueId w, int64_t groups) {
     const Sizes s = call.sizes(w);
     Sizes split{groups, s[0] / groups}, perm, whole;
@@ -247,7 +247,8 @@ ValueId spread_convolution(Call& call, ValueId x, ValueId w, const Transposed& t
                       graph::integer("groups", t.groups), graph::type("accum_type", ElemType::f32)});
 }
 
-/// x [N, Cin, ...], w [Cin, Cout / groups, ...]; along one dimension as along two, the first of size 1.
+/// Computes x [N, Cin, ...], w [Cin, Cout / groups, ...]; along one dimension as along two, the first of size
+/// 1.
 ValueId transposed_convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bias,
                                const Transposed& t) {
     if (t.window.rank() == 3) {

@@ -34,7 +34,7 @@ std::string some_of(const std::vector<std::string>& list) {
 
 }  // namespace
 
-/// The shape of an output is a promise to whoever uses the model.
+/// Warns of a shape that differs: the shape of an output is a promise to whoever uses the model.
 void Importer::check_declared(const ValueInfo& info, const Sizes& shape) const {
     if (!differs(info, shape)) return;
     refuse(

@@ -20,7 +20,7 @@ struct Named {
 
 bool holds(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
 
-/// "...ij" with capital letters for the dimensions that the dots stand for, aligned at the last.
+/// Spells "...ij" with capital letters for the dimensions that the dots stand for, aligned at the last.
 std::string spelled(const std::string& term, size_t rank) {
     const size_t dots = term.find("...");
     if (dots == std::string::npos) return term;
@@ -60,7 +60,7 @@ int64_t product_of(const std::string& letters, const SizeOf& sizes) {
     return result;
 }
 
-/// [common, rows, summed] times [common, summed, columns].
+/// Multiplies [common, rows, summed] by [common, summed, columns].
 Named multiplied(Call& call, const Named& a, const Named& b, const std::string& result, const SizeOf& sizes) {
     std::string common, rows, columns, summed;
     for (const char letter : a.letters) {

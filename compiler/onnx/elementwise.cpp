@@ -213,7 +213,7 @@ void gelu(Call& call) {
     call.result(call.unary(tanh ? "gelu_tanh" : "gelu", call.value(0)));
 }
 
-/// A * sigmoid(alpha * A) * B
+/// Computes A * sigmoid(alpha * A) * B.
 void swiglu(Call& call) {
     if (call.shape(0) != call.shape(1)) Call::refuse("its operands have unlike shapes");
     const ValueId a = call.value(0),
@@ -233,7 +233,7 @@ void softsign(Call& call) {
     call.result(call.binary("div", x, call.binary("add", call.unary("abs", x), 1.0)));
 }
 
-/// x < -lambd: x + bias; x > lambd: x - bias; else 0.
+/// Computes: x < -lambd: x + bias; x > lambd: x - bias; else 0.
 void shrink(Call& call) {
     const ValueId x = call.value(0);
     const double bias = call.real("bias", 0), threshold = call.real("lambd", 0.5);
@@ -256,7 +256,7 @@ ValueId low_bits(Call& call, ValueId x, Type to) {
     return call.cast(call.binary("sub", call.binary("bit_xor", x, sign), sign), ElemType::i8);
 }
 
-/// Float to integer truncates in both worlds; into bool anything but 0 is true.
+/// Converts types: float to integer truncates in both worlds; into bool anything but 0 is true.
 void convert(Call& call, Type to) {
     const Type from = call.type(0);
     const ElemType elem = elem_of(to);

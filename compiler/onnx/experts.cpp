@@ -56,7 +56,7 @@ Choice choose(Call& call, ValueId scores, std::optional<ValueId> router_weights)
     return {chosen, at_chosen(call.emit("softmax", {scores}, {integer("axis", 1)}))};
 }
 
-/// x [n, rows, in] times weights [n, in, out], plus a bias [n, out].
+/// Applies weights [n, in, out] to x [n, rows, in], plus a bias [n, out].
 ValueId applied(Call& call, ValueId x, const Layer& layer) {
     const ValueId y = matmul(call, x, layer.weights);
     if (!layer.bias) return y;
@@ -64,7 +64,7 @@ ValueId applied(Call& call, ValueId x, const Layer& layer) {
     return call.binary("add", y, call.reshape(*layer.bias, {s[0], 1, s[1]}));
 }
 
-/// G * sigmoid(alpha * G) * (L + beta), both clamped.
+/// Computes G * sigmoid(alpha * G) * (L + beta), both clamped.
 ValueId gated(Call& call, ValueId gate, ValueId linear) {
     const double alpha = call.real("activation_alpha", 1), beta = call.real("activation_beta", 0);
     if (call.has_attribute("swiglu_limit")) {
@@ -101,7 +101,7 @@ ValueId inner_of(Call& call, ValueId x, const Layer* third, ValueId input) {
     return third == nullptr ? x : call.binary("mul", x, applied(call, input, *third));
 }
 
-/// x [n, rows, in], each of n by its expert.
+/// Computes x [n, rows, in], each of n by its expert.
 ValueId computed(Call& call, ValueId x, const Experts& of) {
     const ValueId inner = applied(call, x, of.first);
     return applied(call, inner_of(call, inner, of.third ? &*of.third : nullptr, x), of.second);
@@ -162,7 +162,7 @@ Layer layer_of(Call& call, size_t weights, size_t bias) {
     return layer;
 }
 
-/// input, router_probs, weights and bias of fc1, of fc2, of fc3.
+/// Imports input, router_probs, weights and bias of fc1, of fc2, of fc3.
 void moe(Call& call) {
     Experts of{0, layer_of(call, 2, 3), layer_of(call, 4, 5), {}};
     if (call.has(6)) of.third = layer_of(call, 6, 7);
@@ -242,7 +242,8 @@ Layer quantised_layer(Call& call, size_t weights, size_t zero_points, std::strin
     return layer;
 }
 
-/// input, router_probs; weights, scales and bias of fc1, of fc2, of fc3; their zero points; router_weights.
+/// Imports input, router_probs; weights, scales and bias of fc1, of fc2, of fc3; their zero points;
+/// router_weights.
 void quantised_moe(Call& call) {
     if (const std::string type = call.text("quant_type", "int"); type != "int")
         Call::refuse(fmt::format("quant_type {} is not taken", type));

@@ -73,7 +73,7 @@ ValueId activated(Call& call, ValueId x, const std::vector<double>& parameters) 
     return activate(call, f, x);
 }
 
-/// X, W, B, Z: a convolution, plus Z, and an activation of that.
+/// Imports X, W, B, Z: a convolution, plus Z, and an activation of that.
 void fused_conv(Call& call) {
     ValueId y = made_by(call, "Conv", first_operands(call, 3));
     if (call.has(3)) y = call.binary("add", y, call.value(3));
@@ -81,7 +81,7 @@ void fused_conv(Call& call) {
     call.result(activated(call, y, given == nullptr ? std::vector<double>() : given->reals));
 }
 
-/// Gemm, and an activation.
+/// Imports a Gemm, and an activation.
 void fused_gemm(Call& call) {
     std::vector<double> parameters;
     for (const char* const name : {"activation_alpha", "activation_beta"}) {
@@ -90,7 +90,7 @@ void fused_gemm(Call& call) {
     call.result(activated(call, made_by(call, "Gemm", first_operands(call, 3)), parameters));
 }
 
-/// X, W, B, channels last in all of them.
+/// Imports X, W, B, channels last in all of them.
 void nhwc_conv(Call& call) {
     std::vector<Operand> given = first_operands(call, 3);
     for (size_t i = 0; i < std::min<size_t>(2, given.size()); ++i)
@@ -109,7 +109,7 @@ void group_norm(Call& call) {
     call.result(last ? channels_last(call, y) : y);
 }
 
-/// Gelu, BiasGelu, FastGelu: of x, or of x + bias.
+/// Imports Gelu, BiasGelu, FastGelu: of x, or of x + bias.
 void biased_gelu(Call& call) {
     ValueId x = call.value(0);
     if (call.has(1)) x = call.binary("add", x, call.value(1));
@@ -138,7 +138,7 @@ ValueId normalised(Call& call, std::string_view opcode, ValueId x, size_t scale,
     return call.reshape(call.emit(opcode, operands, {integer("axis", 1), real("epsilon", epsilon)}), shape);
 }
 
-/// The norm of input + skip (+ bias), and that sum as the fourth output.
+/// Imports the norm of input + skip (+ bias), and that sum as the fourth output.
 void skip_norm(Call& call) {
     const bool layer = call.node.type == "SkipLayerNormalization";
     const size_t bias = layer ? 4 : 3;
@@ -163,8 +163,8 @@ ValueId looked_up(Call& call, size_t table, ValueId rows) {
     return call.emit("gather", {call.value(table), rows}, {integer("axis", 0)});
 }
 
-/// ids, segments, tables of words, positions and segments, scale, shift, mask, positions: the norm of the sum of what the
-/// tables have; how many keys of each batch count; the sum.
+/// Imports ids, segments, tables of words, positions and segments, scale, shift, mask, positions: the norm of
+/// the sum of what the tables have; how many keys count.
 void embed_norm(Call& call) {
     const Sizes ids = call.shape(0);
     if (ids.size() != 2) Call::refuse(fmt::format("its ids {} are not [batch, rows]", text_of(ids)));

@@ -265,7 +265,7 @@ Known known_bias(const Rows& r, const Starts& starts, int64_t keys, const Sight&
     return bias;
 }
 
-/// 0 or -infinity, to be added to scores [batch, heads, rows, keys]; none where all see all.
+/// Returns 0 or -infinity, to be added to scores [batch, heads, rows, keys]; none where all see all.
 std::optional<ValueId> bias_of_positions(Call& call, const Rows& r, const Starts& starts, int64_t keys,
                                          const Sight& sight, ElemType elem) {
     const std::string key = fmt::format("bias {} of {} {} {} {} {} {}", starts.text(), r.batch, r.rows, keys,
@@ -286,7 +286,7 @@ ValueId fitted_bias(Call& call, int64_t keys) {
     return call.pad(given, {0, 0, 0, 0, 0, 0, 0, keys - s[3]}, 0);
 }
 
-/// Softmax with one more number in each row, which nobody gets: 0, or the head's sink.
+/// Computes a softmax with one more number in each row, which nobody gets: 0, or the head's sink.
 ValueId weights_of(Call& call, ValueId scores, const Rows& r) {
     if (call.integer("smooth_softmax", 0) == 0 && !call.has(head_sink))
         return call.emit("softmax", {scores}, {integer("axis", 3)});

@@ -153,7 +153,7 @@ std::vector<const ValueInfo*> Importer::inputs() const {
     return found;
 }
 
-/// The batch is the dynamic first dimension of inputs.
+/// Sets the batch, which is the dynamic first dimension of inputs.
 void Importer::set_batch() {
     if (options_.batch == 0) return;
     std::string known;
@@ -376,7 +376,7 @@ void Importer::warn_of_nan() {
 
 namespace {
 
-/// N or N:STEP.
+/// Parses N or N:STEP.
 graph::Positions positions_of(const std::string& text) {
     if (text.empty()) return {};
     const size_t colon = text.find(':');

@@ -14,7 +14,7 @@ constexpr size_t most_nodes = 250'000;  ///< functions count as often as they ar
 constexpr size_t most_made_mib = 640;   ///< enough for VGG-19 without a weight in the file
 constexpr int most_depth = 64;          ///< calls of functions and branches inside each other
 
-/// Operands without elements, where an operator divides by their sizes or has no rule for them.
+/// Checks operands without elements, where an operator divides by their sizes or has no rule for them.
 void check_elements(const Call& call) {
     if (call.empty_operands || !call.has(0) || call.given(0).items != nullptr) return;
     if (elements_of(call.shape(0)) != 0) return;

@@ -110,7 +110,7 @@ void gather_nd(Call& call) {
     call.result(call.reshape(gathered(call, matrix, rows, 0), result));
 }
 
-/// Places along a new dimension that equal the index; negative indices count from the end.
+/// Sets places along a new dimension that equal the index; negative indices count from the end.
 void one_hot(Call& call) {
     const double given = call.number_of(1, "depths");
     if (!(given >= 1 && given <= static_cast<double>(most_positions)))
@@ -134,7 +134,7 @@ void one_hot(Call& call) {
     call.result(0, call.emit("where", {hit, on, off}, {}, call.elem(values)), call.type(2));
 }
 
-/// 1 at the first of the greatest elements, else 0.
+/// Sets 1 at the first of the greatest elements, else 0.
 void hard_max(Call& call) {
     const ValueId x = call.value(0);
     const Sizes shape = call.shape(0);

@@ -37,9 +37,9 @@ ValueId hidden_beside(Call& call, ValueId ends, std::optional<ValueId> starts, i
     return call.emit("or", {behind, before}, {}, truth);
 }
 
-/// 0 where a key counts, else the number that stands for masked ones. The mask is [batch, keys] or [batch, queries,
-/// keys] or has those at the end of [batch, 1, most, most]; or it says where the keys of a batch end, [batch], and
-/// start, [2 * batch].
+/// Returns 0 where a key counts, else the number that stands for masked ones. The mask is [batch, keys] or
+/// [batch, queries, keys] or has those at the end of [batch, 1, most, most]; or it says where the keys of a
+/// batch end, [batch], and start, [2 * batch].
 ValueId padding_bias(Call& call, const Attention& of, ElemType elem) {
     const Sizes shape = call.shape(of.mask), q = call.sizes(of.q);
     const int64_t batch = q[0], queries = q[2], keys = of.keys(call);
@@ -216,14 +216,16 @@ void of_projections(Call& call, const Places& at) {
     attend(call, of);
 }
 
-/// query, key, value, bias of all three, key_padding_mask, attention_bias, past keys and values, how many of them count.
+/// Imports query, key, value, bias of all three, key_padding_mask, attention_bias, past keys and values, how
+/// many of them count.
 void multi_head(Call& call) { of_projections(call, {3, 4, 5, 6, 8, 9}); }
 
-/// query, key, value, mask, attention_bias, past keys and values, how many of them count, beams, bias of all three.
+/// Imports query, key, value, mask, attention_bias, past keys and values, how many of them count, beams, bias
+/// of all three.
 void decoder_multi_head(Call& call) { of_projections(call, {10, 3, 4, 5, 7, 9}); }
 
-/// input, weights and bias of queries, keys and values side by side, mask_index, past, attention_bias, how much of the
-/// past counts.
+/// Imports input, weights and bias of queries, keys and values side by side, mask_index, past,
+/// attention_bias, how much of the past counts.
 void joined_attention(Call& call) {
     if (call.integer("do_rotary", 0) != 0) Call::refuse("do_rotary is not taken");
     const int64_t heads = call.integer("num_heads", 0);

@@ -31,8 +31,8 @@ void round_up(Window& window, const Sizes& spatial) {
     }
 }
 
-/// A window that is larger than everything there is, and still is one by ceil_mode: as many of its elements as can meet
-/// something, and no second window.
+/// Cuts a window that is larger than everything there is, and still is one by ceil_mode: as many of its
+/// elements as can meet something, and no second window.
 void cut_to_fit(Window& window, const Sizes& spatial) {
     const size_t rank = window.rank();
     for (size_t d = 0; d < rank; ++d) {
@@ -44,7 +44,7 @@ void cut_to_fit(Window& window, const Sizes& spatial) {
     }
 }
 
-/// x [N, d..., C] with 1 to 3 dimensions between.
+/// Pools x [N, d..., C] with 1 to 3 dimensions between.
 ValueId pool(Call& call, std::string_view opcode, ValueId x, Window w, bool ceil = false,
              bool count_pads = false) {
     if (ceil) {
@@ -80,7 +80,7 @@ Window pool_window(const Call& call) {
     return window_of(call, call.ints("kernel_shape"), spatial_of(call.shape(0)));
 }
 
-/// com.microsoft: channels are last, as in the opcode.
+/// Imports com.microsoft: channels are last, as in the opcode.
 void nhwc_max_pool(Call& call) {
     const Sizes& shape = call.shape(0);
     if (shape.size() < 3) Call::refuse("it has no dimensions to move along");
@@ -165,7 +165,7 @@ void import_pool(Call& call) {
     if (call.wants(1)) import_indices(call);
 }
 
-/// (sum of |x|^p)^(1/p); pads add nothing.
+/// Computes (sum of |x|^p)^(1/p); pads add nothing.
 void lp_pool(Call& call) {
     Window window = pool_window(call);
     if (rounds_up(call)) round_up(window, spatial_of(call.shape(0)));

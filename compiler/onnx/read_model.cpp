@@ -34,7 +34,7 @@ std::string unknown_text(const google::protobuf::UnknownFieldSet& fields, int nu
     return text == nullptr ? std::string() : *text;
 }
 
-/// Names go into messages and programs, which hold UTF-8.
+/// Checks a name: names go into messages and programs, which hold UTF-8.
 const std::string& checked(const Parsed& parsed, const std::string& name) {
     using Format = google::protobuf::internal::WireFormatLite;
     const google::protobuf::LogSilencer silence;
@@ -147,7 +147,7 @@ Function read_function(Parsed& parsed, const ::onnx::FunctionProto& proto) {
     return function;
 }
 
-/// Files that are often given instead of a model.
+/// Refuses files that are often given instead of a model.
 void check_kind(const Parsed& parsed, std::string_view bytes) {
     const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
     if (bytes.empty()) parsed.refuse("the file is empty. Fix: export the model again.");

@@ -23,7 +23,7 @@ struct Network {
     std::optional<ValueId> lengths;  ///< [batch, 1]
 };
 
-/// alpha and beta stand in lists, for the activations that have them, in order.
+/// Returns the activations; alpha and beta stand in lists, for those that have them, in order.
 std::vector<Activation> activations_of(const Call& call, const std::vector<std::string>& defaults,
                                        int64_t directions) {
     const Attribute* given = call.node.find("activations");
@@ -79,7 +79,7 @@ Network network_of(Call& call, int64_t gates, const std::vector<std::string>& ac
     return net;
 }
 
-/// Row `index` of the first dimension, without it.
+/// Returns row `index` of the first dimension, without it.
 ValueId part(Call& call, ValueId x, int64_t index) {
     Sizes shape = call.sizes(x);
     if (shape[0] > 1) x = call.slice(x, 0, index, index + 1);
@@ -160,7 +160,7 @@ State lstm_step(const Cell& c, ValueId inputs, const State& before) {
     return {c.mul(gate(1, cell), c.apply(2, cell)), cell};
 }
 
-/// Initial states have the directions first, or second with layout 1.
+/// Returns an initial state; these have the directions first, or second with layout 1.
 ValueId initial(Call& call, const Network& net, size_t operand, int64_t direction, ElemType elem) {
     if (!call.has(operand)) return call.zeros({net.batch, net.hidden}, elem);
     const ValueId given = call.value(operand);
@@ -261,7 +261,8 @@ Operand real_weights(Call& call, size_t operand, size_t scale) {
     return call.operand(x, Type::f32);
 }
 
-/// com.microsoft. The steps that ONNX Runtime gives inputs and states are those of the network, if it has any.
+/// Imports the operator of com.microsoft. The steps that ONNX Runtime gives inputs and states are those of
+/// the network, if it has any.
 void dynamic_lstm(Call& call) {
     constexpr size_t of_lstm = 8;
     std::vector<Operand> operands;

@@ -27,7 +27,7 @@ Axes axes_of(Call& call) {
     return result;
 }
 
-/// log(sum(exp(x))) by the greatest element, so that nothing overflows.
+/// Computes log(sum(exp(x))) by the greatest element, so that nothing overflows.
 ValueId log_sum_exp(Call& call, ValueId x, const Axes& axes) {
     const ValueId greatest = call.reduce("reduce_max", x, axes.axes, true);
     const ValueId powers = call.unary("exp", call.binary("sub", x, greatest));

@@ -175,7 +175,7 @@ std::vector<int64_t> nearest_elements(const Resize& r, size_t d, int64_t size) {
     return result;
 }
 
-/// [size, count]: column i has the weights of output i.
+/// Returns weights [size, count]: column i has the weights of output i.
 Known weights(const Resize& r, size_t d, int64_t size) {
     const int64_t count = r.sizes[d];
     if (size > (1 << 24) / count) Call::refuse("it is too large for a product");

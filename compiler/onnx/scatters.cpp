@@ -168,8 +168,8 @@ void scatter_elements(Call& call) {
     call.result(scatter_box(call, call.value(0), of_indices, axis, opcode));
 }
 
-/// The inverse of a MaxPool by its Indices, which count the elements of all planes; zeros where it took none.
-/// With an output_shape there are more zeros at the end.
+/// Inverts a MaxPool by its Indices, which count the elements of all planes; zeros where it took none. With
+/// an output_shape there are more zeros at the end.
 void max_unpool(Call& call) {
     const Sizes shape = call.shape(0), spatial = spatial_of(shape);
     if (call.shape(1) != shape) Call::refuse("its indices have another shape than its operand");

@@ -154,7 +154,7 @@ ValueId changes(Call& call, ValueId sorted, int64_t n) {
     return call.concat({first, call.emit("not_equal", {behind, before}, {}, ElemType::u8)}, 0);
 }
 
-/// Equal elements stand beside each other when sorted, the first of them in front.
+/// Finds unique elements: equal ones stand beside each other when sorted, the first of them in front.
 void unique(Call& call) {
     const int64_t n = elements_of(call.shape(0));
     if (call.has_attribute("axis") && call.rank(0) != 1) Call::refuse("it compares slices along an axis");
@@ -197,7 +197,7 @@ ValueId threshold(Call& call, size_t operand, double absent) {
     return call.reshape(call.value(operand), {1});
 }
 
-/// A list of [image, class, box], the best box of each class first.
+/// Lists [image, class, box], the best box of each class first.
 void non_max_suppression(Call& call) {
     if (call.rank(0) != 3 || call.rank(1) != 3) Call::refuse("boxes and scores have not three dimensions");
     const int64_t images = call.shape(1)[0], classes = call.shape(1)[1], n = call.shape(1)[2];

@@ -36,7 +36,7 @@ double factor(const Transform& t, int64_t n, int64_t p, int64_t k, int64_t q) {
     return value * weight / static_cast<double>(t.length);
 }
 
-/// [size * parts, results * parts of each].
+/// Returns the matrix [size * parts, results * parts of each].
 Known matrix_of(const Transform& t) {
     const int64_t rows = t.size * t.parts, columns = t.results * t.parts_of_result;
     Call::check_made({rows, columns});
@@ -128,7 +128,7 @@ void stft(Call& call) {
     call.result(call.transpose(call.reshape(y, {shape[0], t.results, 2, frames}), {0, 3, 1, 2}));
 }
 
-/// A constant of cosines: a - b cos + c cos of twice the angle.
+/// Makes a constant of cosines: a - b cos + c cos of twice the angle.
 void window(Call& call, double a, double b, double c) {
     const int64_t size = call.integer_of(0, "size");
     if (size < 1) Call::refuse(fmt::format("a size of {} is not taken", size));

@@ -13,7 +13,7 @@ void affine(Call& call) {
 
 void scale(Call& call) { call.result(call.binary("mul", call.value(0), call.real("scale", 1))); }
 
-/// alpha * f(beta * x)
+/// Computes alpha * f(beta * x).
 void scaled_function(Call& call) {
     const std::string_view f = call.node.type == "ScaledTanh" ? "tanh" : "softplus";
     const ValueId inner = call.unary(f, call.binary("mul", call.value(0), call.real("beta", 1)));

@@ -334,7 +334,7 @@ void Body::sort(const Equation& e) {
         result(e, fmt::format("permute{{{}}}({}, {})", dimension, in(e, i), order), i);
 }
 
-/// Whole numbers in the order of floats by sign and bits: -NaN, -inf .. -0, 0 .. inf, NaN.
+/// Orders floats as whole numbers by sign and bits: -NaN, -inf .. -0, 0 .. inf, NaN.
 std::string Body::total_order(const Equation& e) {
     const Type type = type_of(operand(e, 0)).type;
     if (!kernel::contains(kernel::tile_floats, type)) return in(e, 0);

@@ -57,7 +57,7 @@ void Body::assign_all(const std::vector<std::string>& names, const std::vector<A
         if (texts[i] != names[i]) out_.line("{} = {}", names[i], texts[i]);
 }
 
-/// The same where each of the first dimensions' elements says whether it goes on.
+/// Assigns where each of the first dimensions' elements says whether it goes on.
 void Body::assign_rows(const Equation& e, const std::vector<std::string>& names,
                        const std::vector<Atom>& values, const Shape& rows, const std::string& going) {
     std::vector<std::string> texts;

@@ -242,7 +242,7 @@ Body::Value Body::transformed(const Equation& e, const Value& x, const Transform
     return result;
 }
 
-/// `before` with the part that the transform sees replaced by `after`.
+/// Returns `before` with the part that the transform sees replaced by `after`.
 std::string Body::untransformed(const Equation& e, const Value& before, const Transform& transform,
                                 const Value& after) {
     switch (transform.kind) {

@@ -72,7 +72,7 @@ bool near(const Graph& graph, ValueId value, double number, double expected) {
     return std::fabs(number - expected) <= tolerance * std::fabs(expected);
 }
 
-/// value = 1 + f: the node that makes f.
+/// Matches value = 1 + f: returns the node that makes f.
 const Node* beside_one(const Rewriter& rewriter, ValueId value) {
     const Node* sum = rewriter.producer(value);
     if (sum == nullptr || !is(*sum, "add")) return nullptr;
@@ -83,7 +83,7 @@ const Node* beside_one(const Rewriter& rewriter, ValueId value) {
     return nullptr;
 }
 
-/// value = 1 + 0.044715 x^2, or x + 0.044715 x^3 when `power` is 3.
+/// Matches value = 1 + 0.044715 x^2, or x + 0.044715 x^3 when `power` is 3.
 bool is_cubic(const Rewriter& rewriter, ValueId value, ValueId x, size_t power) {
     const Graph& graph = rewriter.graph;
     const Node* sum = rewriter.producer(value);
@@ -123,7 +123,7 @@ std::string_view gelu_of(const Rewriter& rewriter, double constant, ValueId x, V
     return is(*f, "tanh") && is_tanh_argument(rewriter, *f, x) ? "gelu_tanh" : "";
 }
 
-/// w = min(max(x + 3, 0), 6)
+/// Matches w = min(max(x + 3, 0), 6).
 bool is_clamped_by_six(const Rewriter& rewriter, const Node& w, ValueId x) {
     if (!is(w, "clamp") || w.attrs.real("min_val", 1) != 0 || w.attrs.real("max_val", 0) != 6) return false;
     const Node* sum = rewriter.producer(w.inputs[0]);
@@ -138,7 +138,7 @@ bool is_hard_sigmoid(const Rewriter& rewriter, const Node& w, ValueId x) {
            near(rewriter.graph, x, w.attrs.real("alpha", 0), 1.0 / 6);
 }
 
-/// mish: tanh(softplus(x))
+/// Matches mish: tanh(softplus(x)).
 bool is_tanh_of_softplus(const Rewriter& rewriter, const Node& w, ValueId x) {
     const Node* inner = is(w, "tanh") ? rewriter.producer(w.inputs[0]) : nullptr;
     return inner != nullptr && is(*inner, "softplus") && inner->inputs[0] == x;
@@ -173,7 +173,7 @@ bool find_activation(Rewriter& rewriter, NodeId id) {
     return false;
 }
 
-/// 1 / sqrt(x), 1 / x
+/// Matches 1 / sqrt(x), 1 / x.
 bool find_inverse(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];

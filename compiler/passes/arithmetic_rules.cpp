@@ -42,7 +42,7 @@ ValueId number_like(Rewriter& rewriter, ValueId constant, double number) {
                                  graph::make_numbers(c.elem, std::vector<double>(c.elements(), number)));
 }
 
-/// x + 0, x * 1, ...: x.
+/// Drops x + 0, x * 1, ...: x.
 bool drop_identity(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
@@ -151,7 +151,7 @@ bool drop_cast(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// -(-x), ||x||.
+/// Drops -(-x), ||x||.
 bool drop_double(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
@@ -182,7 +182,7 @@ std::optional<NodeId> scaled_by_number(const Rewriter& rewriter, ValueId factor)
     }
 }
 
-/// (a * X) (b * Y), as attention scales queries and keys: (a * b * X) Y.
+/// Merges (a * X) (b * Y), as attention scales queries and keys: (a * b * X) Y.
 bool merge_scales(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];

@@ -30,7 +30,7 @@ ValueId reshaped(Rewriter& rewriter, const Node& node, ValueId value, std::vecto
                         graph::attributes({graph::ints("target_shape", std::move(shape))}), options);
 }
 
-/// Row i is parts i * parts, i * parts + 1, ..., also where i counts from the end.
+/// Returns rows of places: row i is parts i * parts, i * parts + 1, ..., also where i counts from the end.
 ValueId places_of_parts(Rewriter& rewriter, const Node& node, ValueId rows, int64_t parts) {
     std::vector<double> numbers(static_cast<size_t>(parts));
     std::iota(numbers.begin(), numbers.end(), 0.0);

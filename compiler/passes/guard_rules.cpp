@@ -66,7 +66,7 @@ bool rows_have_keys(const Rewriter& rewriter, ValueId id, int64_t keys, int dept
     return masked(a, b) || masked(b, a);
 }
 
-/// where(is_nan(p), c, p) of a softmax p: p.
+/// Drops where(is_nan(p), c, p) of a softmax p: p.
 bool drop_guard(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];

@@ -95,7 +95,7 @@ class Keeper {
         return true;
     }
 
-    /// A product of narrow factors whose sums are f32: what a device without f32 products can do.
+    /// Accumulates a product of narrow factors whose sums are f32: what a device without f32 products can do.
     void accumulate(NodeId id) {
         const Node node = rewriter_.graph.nodes[id];
         rewriter_.replace_node(id, graph::accumulating_form(node.spec()), node.inputs, node.attrs);

@@ -69,7 +69,8 @@ class Reader {
         return {};
     }
 
-    /// x * inverse - mean * inverse; of a sum, `addend` gets what is added: x * inverse + (addend - mean * inverse).
+    /// Matches x * inverse - mean * inverse; of a sum, `addend` gets what is added: x * inverse + (addend -
+    /// mean * inverse).
     std::optional<Norm> difference(const Node& node, ValueId& addend) const {
         if (is(node, "sub")) return product_less(node.inputs[0], node.inputs[1]);
         for (const size_t i : {size_t{0}, size_t{1}}) {
@@ -230,7 +231,7 @@ class Reader {
         return is(node, "reshape") || (is(node, "cast") && is_plain_float(graph_.value(node.inputs[0])));
     }
 
-    /// mean(x * x) - mean(x) * mean(x)
+    /// Matches mean(x * x) - mean(x) * mean(x).
     std::optional<Statistic> difference_of_means(ValueId value, const Node& node, int steps) const {
         auto squares = statistic(node.inputs[0], steps - 1);
         const auto root = squared(node.inputs[1]);
@@ -319,7 +320,7 @@ class Reader {
         return plain && keeps_rows(found->root.of, from, value) ? found : std::nullopt;
     }
 
-    /// c / root, c * inverse, inverse / c.
+    /// Matches c / root, c * inverse, inverse / c.
     std::optional<Inverse> scaled_inverse(const Node& node, int steps) const {
         for (const size_t c : {size_t{0}, size_t{1}}) {
             if (!graph_.value(node.inputs[c]).constant()) continue;
@@ -429,7 +430,7 @@ class Writer {
             {"mul", {rewriter_.add_constant(name, elem, {}, graph::make_numbers(elem, {number}))}, {}});
     }
 
-    /// The last step takes the node's place.
+    /// Writes the norm: the last step takes the node's place.
     void write() {
         const Node node = graph_.nodes[id_];
         const graph::Value y = graph_.value(node.outputs[0]);

@@ -32,7 +32,8 @@ bool same_matrices(const Dims& a, const Dims& b) {
     return a.rank >= 2 && b.rank >= 2 && a[a.rank - 1U] == b[b.rank - 1U] && a[a.rank - 2U] == b[b.rank - 2U];
 }
 
-/// x + 0, which only repeats: the first dimensions of x are those of the result, the rest of its batch is 1.
+/// Matches x + 0, which only repeats: the first dimensions of x are those of the result, the rest of its
+/// dimensions repeat.
 std::optional<Repeated> repeated_by(const Graph& graph, const Node& node) {
     if (!is(node, "add") || node.inputs.size() != 2) return std::nullopt;
     const graph::Value& y = graph.value(node.outputs[0]);

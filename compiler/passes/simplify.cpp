@@ -12,7 +12,7 @@
 namespace kpu::passes {
 namespace {
 
-/// Nodes of one key compute the same.
+/// Returns a key: nodes of one key compute the same.
 std::string key_of(const Graph& graph, const Node& node) {
     std::string key = fmt::format("{} {}", node.opcode, fmt::join(node.inputs, ","));
     for (const BoundAttr& attr : node.attrs.list) {

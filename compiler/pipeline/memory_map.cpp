@@ -80,7 +80,7 @@ std::vector<Band> bands_of(const Compiled& compiled, const compiler::Target& tar
     return bands;
 }
 
-/// Returns "L2: 2097152 bytes: table 16384, resident 802816, ..."
+/// Returns "L2: 2097152 bytes: table 16384, resident 802816, ...".
 std::string buffers_text(const Compiled& compiled, const compiler::Target& target) {
     std::string text;
     const auto level = [&](proto::Level wanted, std::string_view name, uint64_t size) {

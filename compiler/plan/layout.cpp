@@ -100,7 +100,7 @@ class Layout {
         }
     }
 
-    /// L2 holds the table, staging for each engine, and tensors in what is left.
+    /// Divides L2: it holds the table, staging for each engine, and tensors in what is left.
     uint64_t divide_l2() {
         const uint64_t staging = target_.staging_bytes * target_.engines.size();
         const uint64_t table = align_up(plan_.table.bytes);

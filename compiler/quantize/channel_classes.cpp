@@ -103,7 +103,7 @@ class Finder {
         pin_all(node);
     }
 
-    /// f(s x) = s f(x) for s > 0, each channel alone.
+    /// True if f(s x) = s f(x) for s > 0, each channel alone.
     bool is_homogeneous(const Node& node) const {
         static constexpr std::array<std::string_view, 8> names = {
             "relu", "leaky_relu", "abs", "neg", "maxpool", "avgpool", "reshape", "prelu"};
@@ -182,7 +182,7 @@ class Finder {
         }
     }
 
-    /// A factor for each channel, or for all, is none of a class.
+    /// Refuses a factor for each channel, or for all: it is none of a class.
     void visit_factor(const Node& node) {
         const ValueId a = node.inputs[0], b = node.inputs[1], out = node.outputs[0];
         const uint64_t most = graph_.value(out).elements();

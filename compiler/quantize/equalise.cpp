@@ -132,7 +132,7 @@ class Reader {
   private:
     size_t channel(size_t i, size_t o) const { return (first_[o] + i) % channels_; }
 
-    /// visit(output channel, input channel of the class, size)
+    /// Calls visit(output channel, input channel of the class, size).
     template <class Visit>
     void each_weight(const Visit& visit) const {
         const auto* numbers = reinterpret_cast<const float*>(weights_.bytes);

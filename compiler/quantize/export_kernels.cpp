@@ -36,7 +36,7 @@ void top_k(ExportedNode& n) {
     n.result_of_type(best[1], TensorProto::INT64, 1);
 }
 
-/// X [rows, n, width], index [rows, count, depth]: tuples of positions in dims, of which n are.
+/// Exports X [rows, n, width], index [rows, count, depth]: tuples of positions in dims, of which n are.
 void gather_nd(ExportedNode& n) {
     const std::string x = n.reshaped(n.x(), with_dims({n.shape()[0]}, dims_of(n, 2), {n.shape()[2]}));
     n.result(
@@ -51,8 +51,8 @@ std::string own_positions(ExportedNode& n, const Sizes& shape, size_t along) {
     return n.op("Expand", {n.integers(places, positions), n.integers(shape)});
 }
 
-/// X [rows, n, width], index [rows, count, 1 or width, depth], updates [rows, count, width]. ONNX's indices name the row,
-/// and the place in the width where each has its own.
+/// Exports X [rows, n, width], index [rows, count, 1 or width, depth], updates [rows, count, width]. ONNX's
+/// indices name the row, and the place in the width where each has its own.
 void scatter(ExportedNode& n, const std::string& reduction) {
     const Sizes dims = dims_of(n, 2), index = sizes_of(n.shape(1));
     const int64_t rows = n.shape()[0], width = n.shape()[2];
@@ -103,8 +103,8 @@ void compact(ExportedNode& n) {
         TensorProto::INT64, 2);
 }
 
-/// ONNX lists what it selects; the opcode has a row for each image and class. The place in a row is the distance from
-/// where the row begins in the list.
+/// Exports a suppression: ONNX lists what it selects; the opcode has a row for each image and class. The
+/// place in a row is the distance from where the row begins in the list.
 void non_max_suppression(ExportedNode& n) {
     const Dims& shape = n.out().shape;  // images, classes, limit
     const int64_t rows = shape[0] * shape[1], limit = shape[2];

@@ -59,7 +59,7 @@ void layer_norm(ExportedNode& n) {
     n.result(n.transposed(y, perm));
 }
 
-/// The operator is younger than the opset.
+/// Exports rms_norm, which is younger than the opset.
 void rms_norm(ExportedNode& n) {
     const Sizes perm = axis_last(n);
     const std::string x = n.transposed(n.x(), perm);

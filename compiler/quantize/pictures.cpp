@@ -76,7 +76,7 @@ struct PngReader {
     }
 };
 
-/// Header, and the transformations to 8-bit RGB. False: reader.error says why.
+/// Reads the header, and sets the transformations to 8-bit RGB. False: reader.error says why.
 bool read_png_header(PngReader& reader) {
     if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
     png_set_read_fn(reader.png, &reader, PngReader::on_read);

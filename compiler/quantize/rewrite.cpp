@@ -359,7 +359,7 @@ class Rewriter {
         return least;
     }
 
-    /// X, W and, where there is one, the bias in steps of their products.
+    /// Returns X, W and, where there is one, the bias in steps of their products.
     std::vector<ValueId> product_operands(const Node& node) {
         const Value &weight = from_.value(node.inputs[1]), &out = from_.value(node.outputs[0]);
         const Value* bias = node.inputs.size() == 3 ? &from_.value(node.inputs[2]) : nullptr;

@@ -37,7 +37,7 @@ bool is_number(std::string_view text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// A share of non-zero weights: 2:4.
+/// True for a share of non-zero weights: 2:4.
 bool is_sparsity(std::string_view text) {
     const size_t colon = text.find(':');
     return colon != std::string_view::npos && is_number(text.substr(0, colon)) &&
@@ -77,7 +77,8 @@ class Reader {
   private:
     void error(std::string message) { diagnostics_.error({origin_, line_, 1}, std::move(message)); }
 
-    /// False when the first line is a layer. A column called Batch is one wherever it stands.
+    /// Reads the header. False when the first line is a layer. A column called Batch is one wherever it
+    /// stands.
     bool read_header(const std::vector<std::string_view>& fields) {
         if (fields.size() >= 2 && is_number(fields[1])) {
             note("the first line is no header: it is read as a layer.");
@@ -224,7 +225,7 @@ class Reader {
                           largest_matrix));
     }
 
-    /// Operations need names of their own; files repeat them.
+    /// Makes a name unique: operations need names of their own; files repeat them.
     std::string unique(const std::string& name) {
         std::string own = name;
         for (int copy = 2; !names_.insert(own).second; ++copy) own = fmt::format("{}.{}", name, copy);

@@ -237,7 +237,7 @@ class Cutter {
         return until(rows.hi) - until(rows.lo);
     }
 
-    /// A strip at a border has the padding of that border alone.
+    /// Patches pads: a strip at a border has the padding of that border alone.
     void patch(Node& added, const TileOp& op, const TileNode& tile, int axis, const Rows& range) const {
         const TileOperand& x = op.operands[tile.inputs[0]];
         const int d = dim_along(x, axis);

@@ -9,7 +9,7 @@ namespace {
 
 using platforms::Platform;
 
-/// Half, rounded down, at least 1.
+/// Halves a number, rounded down, at least 1.
 template <class Number>
 Number half(Number of) {
     return std::max<Number>(1, of / 2);

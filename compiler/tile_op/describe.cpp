@@ -118,7 +118,7 @@ class Describer {
             result_.outputs[0][d] = follow(add_axis(fmt::format("d{}", d), y[d]));
     }
 
-    /// Dimensions that broadcast are read whole.
+    /// Keeps dimensions that broadcast whole.
     void broadcast(size_t i) {
         const Dims x = in(i), y = out();
         for (size_t d = 1; d <= x.rank && d <= y.rank; ++d) {
@@ -158,7 +158,7 @@ class Describer {
 
     bool is_any_of_blocks() const { return spec_.name == "quantize.mx" || spec_.name == "dequantize.mx"; }
 
-    /// Elements and scales of block formats: an axis counts blocks along their dimension.
+    /// Describes elements and scales of block formats: an axis counts blocks along their dimension.
     void blocks_of_elements() {
         const Dims y = out();
         const size_t along = axis_of(y, node_.attrs);
@@ -217,7 +217,7 @@ class Describer {
         result_.inputs[1].back() = result_.outputs[0].back() = follow(axis, y[y.rank - 1u] / groups);
     }
 
-    /// Rows and columns are cut where Y has `strides` for each of X.
+    /// Cuts rows and columns where Y has `strides` for each of X.
     void transposed_convolution() {
         const Dims x = in(0), w = in(1), y = out();
         const size_t last = x.rank - 1u;
@@ -239,7 +239,7 @@ class Describer {
         if (node_.inputs.size() > 2) broadcast(2);
     }
 
-    /// Dimensions that stay as they are can be cut, and those where every element is repeated equally often.
+    /// Cuts dimensions that stay as they are, and those where every element is repeated equally often.
     void resize() {
         const Dims x = in(0), y = out();
         const bool repeats = graph::repeats_elements(node_.attrs);
@@ -255,7 +255,7 @@ class Describer {
         }
     }
 
-    /// Tiles at the border have the padding there; mirrored rows may lie beyond a tile.
+    /// Describes pads: tiles at the border have the padding there; mirrored rows may lie beyond a tile.
     void pad() {
         const Dims x = in(0), y = out();
         const bool mirrored = node_.attrs.find("mode")->text == "reflect";
@@ -371,14 +371,14 @@ class Describer {
         }
     }
 
-    /// Y[i, j, k] = X[i, indices[i, j, k], k]: only X stays whole, along one dimension.
+    /// Describes Y[i, j, k] = X[i, indices[i, j, k], k]: only X stays whole, along one dimension.
     void gather_elements() {
         output_axes();
         result_.inputs[0] = result_.inputs[1] = result_.outputs[0];
         result_.inputs[0][axis_of(in(0), node_.attrs)] = {};
     }
 
-    /// Dimensions that a slice leaves as they are can be cut; a reversed one is not.
+    /// Cuts dimensions that a slice leaves as they are; a reversed one is not cut.
     void slice() {
         const Dims x = in(0), y = out();
         const std::vector<SliceRange> ranges = slice_ranges(x, node_.attrs);
