@@ -17,7 +17,7 @@ BUILD = ROOT / "build"
 
 
 def contents(sources: Iterable[Path], *packages: str, also: str = "") -> str:
-    """A digest of these files, of those in these folders, and of the releases of these packages."""
+    """Return a digest of these files, of those in these folders, and of the releases of these packages."""
     digest = hashlib.sha256(also.encode())
     for source in sources:
         for path in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
@@ -51,7 +51,7 @@ def value(path: Path, digest: str, make: Callable[[], Any]) -> Any:  # noqa: ANN
 
 
 def file(path: Path, digest: str, make: Callable[[], None]) -> Path:
-    """A file that `make` writes, with those beside it; a stamp says what sources it was made of."""
+    """Return a file that `make` writes, with those beside it; a stamp says what sources it was made of."""
     stamp = path.with_name(path.name + ".made")
     with locked(path):
         if not (path.exists() and stamp.exists() and stamp.read_text() == digest):

@@ -50,7 +50,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block on [batch, length, width]."""
+        """Return the block on [batch, length, width]."""
         if self.before:
             x = x + self.attention(self.norm1(x))
             return x + self.products(self.norm2(x))
@@ -107,12 +107,12 @@ class Vit(nn.Module):
 
 
 def bert_layer() -> nn.Module:
-    """One layer of BERT-base: width 768, 12 heads; 7.1 M parameters."""
+    """Return one layer of BERT-base: width 768, 12 heads; 7.1 M parameters."""
     return Block(768, 12, "none", before=False)
 
 
 def bert_base() -> nn.Module:
-    """The twelve layers of BERT-base, without embeddings; 85 M parameters."""
+    """Return the twelve layers of BERT-base, without embeddings; 85 M parameters."""
     return nn.Sequential(*(bert_layer() for _ in range(12)))
 
 
@@ -122,7 +122,7 @@ def gpt2_block() -> nn.Module:
 
 
 def gpt2_decode() -> nn.Module:
-    """The same network, one token at a time."""
+    """Return the same network, one token at a time."""
     return Gpt2Step(1000, 1024, 768, 12, 1)
 
 

@@ -105,7 +105,7 @@ def softmax(x: Array, interpret: Any = False) -> Array:
 
 
 def layer_norm(x: Array, scale: Array, shift: Array, interpret: Any = False) -> Array:
-    """Each row with mean 0 and variance 1, scaled and shifted."""
+    """Return each row with mean 0 and variance 1, scaled and shifted."""
 
     def kernel(x_ref: Any, scale_ref: Any, shift_ref: Any, o_ref: Any) -> None:
         values = x_ref[...]
@@ -251,7 +251,7 @@ def numpy_attention(q: Array, k: Array, v: Array) -> Array:
 
 
 def numpy_paged(pages: Array, q: Array, k: Array, v: Array) -> Array:
-    """The same for each sequence, its pages put together."""
+    """Return the same for each sequence, its pages put together."""
     size = q.shape[-1]
     rows = [
         numpy_attention(query, k[table].reshape(-1, size), v[table].reshape(-1, size))
@@ -280,7 +280,7 @@ def numpy_sort(x: Array) -> tuple[Array, Array]:
 
 
 def numpy_sort_all(x: Array) -> Array:
-    """All elements, in the shape that they had."""
+    """Return all elements, in the shape that they had."""
     return np.sort(x, axis=None).reshape(x.shape)
 
 
@@ -308,7 +308,7 @@ class Example:
 
 
 def examples() -> dict[str, Example]:
-    """All, by name."""
+    """Return all, by name."""
     rng = np.random.default_rng(7)
 
     def normal(*shape: int) -> Array:

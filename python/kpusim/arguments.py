@@ -9,7 +9,7 @@ from kpusim.errors import ArgumentError
 
 
 def path_text(path: object) -> str:
-    """A path as text."""
+    """Return a path as text."""
     text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
     if isinstance(text, str):
         return text
@@ -24,21 +24,21 @@ def folder_texts(folders: object) -> list[str]:
 
 
 def number(value: object, name: str) -> float:
-    """A number, not a truth value."""
+    """Return a number, not a truth value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ArgumentError(f"{name}={value!r} is no number. Fix: give one.")
     return value
 
 
 def whole_number(value: object, name: str, least: int) -> int:
-    """An integer that is not too small, nor larger than the core counts."""
+    """Return an integer that is not too small, nor larger than the core counts."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
         raise ArgumentError(f"{name}={value!r} is none. Fix: give an integer, {least} or more.")
     return value
 
 
 def plain_text(value: object, name: str) -> str:
-    """A str."""
+    """Return a str."""
     if not isinstance(value, str):
         raise ArgumentError(f"{name} {value!r} is no text. Fix: give a str.")
     return value

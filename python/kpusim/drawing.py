@@ -30,7 +30,7 @@ def shares(run: Run) -> dict[str, list[float]]:
 
 
 def labels() -> list[str]:
-    """The kinds of time."""
+    """Return the kinds of time."""
     return [label for label, _ in _core.cause_bands()]
 
 
@@ -60,7 +60,7 @@ def page_of(run: Run) -> str:
 
 
 def row_of(name: str, parts: list[float]) -> str:
-    """A unit's row: its name, its bar, its useful share."""
+    """Return a unit's row: its name, its bar, its useful share."""
     pieces = "".join(
         f"<span title='{label} {part:.1%}' style='display:inline-block;height:1em;"
         f"width:{part * 100:.3f}%;background:{colour}'></span>"

@@ -104,7 +104,7 @@ class UnknownNameError(UserError, KeyError):
     """A name that a table does not have; a KeyError too, so that ``in`` and ``get`` of a mapping work."""
 
     def __str__(self) -> str:
-        """The text, not its quoted form."""
+        """Return the text, not its quoted form."""
         return str(self.args[0])
 
 

@@ -47,7 +47,7 @@ def frame_of(run: Run, table: str) -> DataFrame:
 
 
 def framed(rows: Any) -> DataFrame:  # noqa: ANN401
-    """Rows or columns as a frame of their own."""
+    """Return the rows or columns as a frame of their own."""
     return extra("pandas", "to_pandas").DataFrame(rows, copy=True)
 
 
@@ -68,7 +68,7 @@ def stall_columns(run: Run) -> dict[str, Any]:
 
 
 def event_columns(run: Run) -> dict[str, Any]:
-    """The records, with units and operations by name beside their numbers."""
+    """Return the records, with units and operations by name beside their numbers."""
     events = run.events
     columns: dict[str, Any] = {name: events.records[name] for name in events.records.dtype.names or ()}
     for name, numbers, names in (

@@ -77,7 +77,7 @@ class Platform:
 
     @staticmethod
     def names() -> list[str]:
-        """Names of the shipped platforms."""
+        """Return the names of the shipped platforms."""
         return _core.platform_names()
 
     @staticmethod
@@ -133,7 +133,7 @@ class Platform:
         return self._core.core_mhz
 
     def units(self) -> list[str]:
-        """Names of its units, as in statistics and traces."""
+        """Return the names of its units, as in statistics and traces."""
         return self._core.units()
 
     def text(self) -> str:
@@ -163,7 +163,7 @@ def override_list(overrides: dict[str, OverrideValue]) -> list[tuple[str, str]]:
 
 
 def text_of(value: object) -> str:
-    """A value as platform files write it."""
+    """Return a value as platform files write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -45,7 +45,7 @@ def figure_of(run: Run, kind: str) -> Figure:
 
 
 def axes_of(run: Run, axes: Axes | None, size: tuple[float, float] = (9, 4.5)) -> Axes:
-    """The axes to draw into: those given, or those of a new figure."""
+    """Return the axes to draw into: those given, or those of a new figure."""
     if run.mode == "functional":
         raise UserError("a functional run has no time to plot. Fix: use mode values+timing or timing.")
     figures = extra("matplotlib.figure", "plot")
@@ -77,7 +77,7 @@ def draw_units(run: Run, axes: Axes | None) -> Axes:
 
 
 def draw_ops(run: Run, axes: Axes | None) -> Axes:
-    """The operations to which most cycles are charged."""
+    """Return the operations to which most cycles are charged."""
     axes = axes_of(run, axes)
     most = 20
     rows = sorted(run.ops, key=lambda row: -row.charged_cycles)[:most]

@@ -99,7 +99,7 @@ class Power:
         return {name: PowerOf(column) for name, column in columns.items()}
 
     def to_pandas(self) -> DataFrame:
-        """A row for each bin: ``time_ns``, ``dt_ns``, the sources in W, ``total``, ``op``.
+        """Return a row for each bin: ``time_ns``, ``dt_ns``, the sources in W, ``total``, ``op``.
 
         Raises
         ------

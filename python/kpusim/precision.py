@@ -41,7 +41,7 @@ class Mixing:
         return self.accuracy is not None or self.report_accuracy is not None
 
     def options(self) -> dict[str, str]:
-        """The options of the compiler."""
+        """Return the options of the compiler."""
         keep = self.keep
         if isinstance(keep, Mapping):
             keep = ",".join(f"{name}={kind}" for name, kind in keep.items())

@@ -71,7 +71,7 @@ class Stats(Mapping[str, int | float]):
         return self.stat(key).unit
 
     def under(self, prefix: str) -> Stats:
-        """The statistics whose keys start with ``prefix.``, under what follows it."""
+        """Return the statistics whose keys start with ``prefix.``, under what follows it."""
         return Stats(self._core, f"{self._prefix}{prefix}.")
 
     def __getitem__(self, key: str) -> int | float:
@@ -87,7 +87,7 @@ class Stats(Mapping[str, int | float]):
         return len(self._core.keys(self._prefix))
 
     def __repr__(self) -> str:
-        """A table of the statistics that are not zero; causes of units are left out of long ones."""
+        """Return a table of the statistics that are not zero; causes of units are left out of long ones."""
         shown = {key: self.stat(key) for key in self if self[key]}
         if len(shown) > 60:
             shown = {key: stat for key, stat in shown.items() if not key.startswith("units.")}
@@ -97,7 +97,7 @@ class Stats(Mapping[str, int | float]):
 
 
 def number_text(value: int | float) -> str:
-    """A number for people."""
+    """Return a number for people."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
@@ -203,7 +203,7 @@ class Hazard:
     message: str
 
     def __str__(self) -> str:
-        """The message."""
+        """Return the message."""
         return self.message
 
 
@@ -260,7 +260,7 @@ class Explanation:
     data: dict[str, Any]
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
 
@@ -308,7 +308,7 @@ class WhatIf:
     skipped: str
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
 
@@ -473,5 +473,5 @@ class Events:
 
 
 def cycle_text(cycle: int | None) -> str:
-    """A cycle of a window as the command takes it."""
+    """Return a cycle of a window as the command takes it."""
     return "" if cycle is None else str(cycle)

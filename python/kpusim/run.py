@@ -225,7 +225,7 @@ class Run:
         return frame_of(self, table)
 
     def plot(self, kind: str = "units") -> Figure:
-        """A figure of matplotlib, which notebooks show; matplotlib comes with ``kpusim[plots]``.
+        """Return a figure of matplotlib, which notebooks show; matplotlib comes with ``kpusim[plots]``.
 
         Parameters
         ----------
@@ -420,7 +420,7 @@ class Difference:
         return bool(self.text)
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text or "no differences\n"
 
 

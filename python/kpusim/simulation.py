@@ -312,7 +312,7 @@ class Simulation:
         return State(tasks=tasks, **row)
 
     def output(self, name: str) -> Array:
-        """An output as it is now."""
+        """Return an output as it is now."""
         return self._core.output(name)
 
     def outputs(self) -> dict[str, Array]:

@@ -101,7 +101,7 @@ def front_ends() -> list[FrontEnd]:
 
 @cache
 def known_front_ends() -> tuple[FrontEnd, ...]:
-    """The same, which no one changes."""
+    """Return the same, which no one changes."""
     return tuple(
         FrontEnd(name, description, options_of(options), for_device, default_platform, has_values)
         for name, description, options, for_device, default_platform, has_values in _core.front_end_table()
@@ -117,7 +117,7 @@ def trace_formats() -> list[TraceFormat]:
 
 
 def options_of(rows: Iterable[tuple[str, str, str, str, tuple[str, ...]]]) -> tuple[Option, ...]:
-    """Options as keyword arguments."""
+    """Return the options as keyword arguments."""
     return tuple(
         Option(name.replace("-", "_"), kind, default, meaning, choices)
         for name, kind, default, meaning, choices in rows

@@ -92,7 +92,7 @@ class Timeline:
         return found
 
     def to_pandas(self) -> DataFrame:
-        """A row for each interval, with names for numbers.
+        """Return a row for each interval, with names for numbers.
 
         Raises
         ------

@@ -164,7 +164,7 @@ class Traffic:
         return int(self.bytes[self.of(level, access)].sum())
 
     def over_time(self, level: Level, access: Access, bin_ns: float = 1000.0) -> Counts:
-        """Bytes asked for in each bin of so many nanoseconds from 0 on, shape (bins,).
+        """Return the bytes asked for in each bin of so many nanoseconds from 0 on, shape (bins,).
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Traffic:
         )
 
     def to_pandas(self) -> DataFrame:
-        """A row for each request, with names for numbers.
+        """Return a row for each request, with names for numbers.
 
         Raises
         ------

@@ -47,7 +47,7 @@ def argument(option: str) -> str:
 
 
 def in_python(text: str) -> str:
-    """A message with arguments in place of options; commands in backquotes stay."""
+    """Return a message with arguments in place of options; commands in backquotes stay."""
     return FOUND.sub(replaced, text)
 
 

@@ -181,7 +181,7 @@ def conv_layer(layer: int, weights: int, filters: str) -> Iterator[str]:
 
 
 def previous_conv(number: int) -> list[str]:
-    """The convolution of the block before."""
+    """Return the convolution of the block before."""
     return [f"c{(number - 1) // BLOCKS}_{(number - 1) % BLOCKS}"] if number >= 1 else []
 
 

@@ -142,7 +142,7 @@ def files() -> dict[str, bytes]:
 
 
 def command(text: str, kpusim: str) -> list[str]:
-    """Its words."""
+    """Return its words."""
     return [kpusim, *text.format(root=ROOT).split()]
 
 
@@ -199,7 +199,7 @@ def measure(benchmark: Benchmark, kpusim: str, processor: int) -> Counter[str]:
 
 
 def measure_all(benchmarks: list[Benchmark], kpusim: str, jobs: int) -> dict[str, Counter[str]]:
-    """Each on a processor of its own, as many at once."""
+    """Return each on a processor of its own, as many at once."""
     processors: SimpleQueue[int] = SimpleQueue()
     for processor in sorted(os.sched_getaffinity(0))[:jobs]:
         processors.put(processor)
@@ -248,7 +248,7 @@ def made_with(compiler: str, build_type: str) -> dict[str, str]:
 
 
 def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
-    """Lines on what is not as where the counts were made."""
+    """Return the lines on what is not as where the counts were made."""
     return [
         f"  {name}: {expected.get(name, 'none')} there, {found.get(name, 'none')} here"
         for name in sorted(expected | found)

@@ -28,7 +28,7 @@ SMALL = Platform.load(planted.BASE).with_(**planted.SETS)
 
 
 def rows(text: str, name: str = "rows.csv") -> Path:
-    """A file of measurements."""
+    """Return a file of measurements."""
     Path("chain.nem").write_text(planted.program("vector", 64, 4, 1))
     path = Path(name)
     path.write_text(text)
@@ -46,7 +46,7 @@ def times() -> Path:
 
 
 def changed(*lines: tuple[int, str]) -> Path:
-    """The same with some lines in place of others; an empty one is left out."""
+    """Return the same with some lines in place of others; an empty one is left out."""
     text = times().read_text().splitlines()
     for number, line in lines:
         text[number - 1] = line
@@ -61,13 +61,13 @@ def fitted(path: Path, *names: str, **more: object) -> object:
 
 
 def slow_row() -> str:
-    """A row that takes twenty times too long."""
+    """Return a row that takes twenty times too long."""
     name, kind, time = times().read_text().splitlines()[3].split(",")
     return f"{name},{kind},{20 * float(time)}"
 
 
 def flagged() -> Path:
-    """The slow row, said not to count."""
+    """Return the slow row, said not to count."""
     lines = [f"{line}," for line in times().read_text().splitlines()]
     lines[0] += "flag"
     lines[3] = f"{slow_row()},interrupted"
@@ -85,7 +85,7 @@ def command(*words: object, code: int = 0) -> str:
 
 
 def folder() -> object:
-    """The one that is missing."""
+    """Return the one that is missing."""
     return Path("none").mkdir()
 
 
@@ -95,12 +95,12 @@ def named(*names: str, base: Platform = SMALL, **bounds: tuple[float, float]) ->
 
 
 def row(name: str) -> Row:
-    """One of one type and class."""
+    """Return one of one type and class."""
     return Row(2, name, Operation.parse("relu", "16x16"), "fp16", "relu", 1.0)
 
 
 def beheaded() -> Path:
-    """A calibrated platform whose head was changed."""
+    """Return a calibrated platform whose head was changed."""
     path = Path("cut.textproto")
     path.write_text('# written by kpusim calibrate; docs/calibration.md\nname: "cut"\nextends: "npm_lite"\n')
     return path
@@ -112,7 +112,7 @@ def fit(target: str, *more: str, code: int = 0) -> str:
 
 
 def theirs() -> str:
-    """A platform that somebody has written."""
+    """Return a platform that somebody has written."""
     Path("theirs.textproto").write_text('name: "theirs"\nextends: "npm_lite"\n')
     return "theirs.textproto"
 

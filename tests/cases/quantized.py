@@ -81,7 +81,7 @@ def quantize_divides_in_f32() -> dict[str, Case]:
 
 
 def two_quantizers_of_one_tensor() -> dict[str, Case]:
-    """One tensor, two QuantizeLinear of different steps: each consumer has its own."""
+    """Return one tensor, two QuantizeLinear of different steps: each consumer has its own."""
     x = (np.linspace(-2, 2, 16) * 1.01).astype(np.float32)[None]
     constants = [
         constant("s1", 0.02, np.float32),

@@ -86,7 +86,7 @@ class FrontEndTest(unittest.TestCase):
         return result.stdout
 
     def options(self, kind: str) -> list[object]:
-        """Options that a file needs: the packed form has no header."""
+        """Return the options that a file needs: the packed form has no header."""
         return ["--header", self.header] if kind == "packed" else []
 
     def test_run_and_check_take_every_kind(self) -> None:

@@ -63,7 +63,7 @@ VALUES = VALUES.replace("load =", "loop i in [1..N]:\nload =").replace("save =",
 
 
 def misspelt(program: str) -> str:
-    """The program for a device that there is not."""
+    """Return the program for a device that there is not."""
     return program.replace("npm_lite.nem", "npm_lit.nem")
 
 
@@ -273,7 +273,7 @@ class BudgetFileTest(FolderTest):
 
     @staticmethod
     def places(budgets: dict) -> dict[str, float]:
-        """The budgets of a file by their places."""
+        """Return the budgets of a file by their places."""
         places = {f"run.{key}": value for key, value in budgets.get("run", {}).items()}
         for op, of_op in budgets.get("operations", {}).items():
             places |= {f"operations.{op}.{key}": value for key, value in of_op.items()}

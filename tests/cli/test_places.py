@@ -32,17 +32,17 @@ STATEMENT = re.compile(r"let |loop |wait\(|\w+ = \w|[\w.]+\.(async|sync)\b")
 
 
 def line_of(statement: int) -> int:
-    """The line that the source map gives a statement."""
+    """Return the line that the source map gives a statement."""
     return 100 + 7 * statement
 
 
 def place_of(statement: int) -> str:
-    """The same as messages show it."""
+    """Return the same as messages show it."""
     return f"{FILE}:{line_of(statement)}:3"
 
 
 def with_places(text: str) -> str:
-    """A program of one statement a line, each with a place of its own."""
+    """Return a program of one statement a line, each with a place of its own."""
     head, lines = [f"#! program {json.dumps({'source_file': [FILE]})}"], []
     for line in text.splitlines():
         if STATEMENT.match(line.strip()):

@@ -179,7 +179,7 @@ class PathTest(SchedulesTest):
 
     @staticmethod
     def explained(run: Path) -> dict[str, Counter[str]]:
-        """Cycles of the critical path by operation (here: task) and kind, as `explain` has it."""
+        """Return the cycles of the critical path by operation (here: task) and kind, as `explain` has it."""
         document = json.loads(kpusim("explain", run, "--json", "--bounds-only").stdout)
         cycles: dict[str, Counter[str]] = {}
         for segment in document["critical_path"]["segments"]:
@@ -189,7 +189,7 @@ class PathTest(SchedulesTest):
 
     @staticmethod
     def charged(run: Path) -> dict[str, dict[str, str]]:
-        """The rows of ops.csv."""
+        """Return the rows of ops.csv."""
         with (run / "ops.csv").open() as file:
             return {row["op"]: row for row in csv.DictReader(file)}
 

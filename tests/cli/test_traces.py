@@ -50,7 +50,7 @@ class Record:
 
 
 def read_events(path: Path) -> tuple[dict, list[Record]]:
-    """The description and the records of an event file, as event_file.hpp lays them out."""
+    """Return the description and the records of an event file, as event_file.hpp lays them out."""
     data = path.read_bytes()
     size = int.from_bytes(data[16:24], "little")
     records = []
@@ -143,12 +143,12 @@ class MemoryTraceTest(TraceTest):
     """--memory-trace."""
 
     def rows(self, path: Path) -> list[dict[str, str]]:
-        """Rows of a memory trace."""
+        """Return the rows of a memory trace."""
         with path.open() as file:
             return list(csv.DictReader(file))
 
     def sums(self, rows: list[dict[str, str]]) -> dict[str, int]:
-        """Bytes by level and direction, under the names of the statistics."""
+        """Return the bytes by level and direction, under the names of the statistics."""
         sums: dict[str, int] = defaultdict(int)
         for row in rows:
             sums[f"bytes.{row['level']}.{row['access']}"] += int(row["bytes"])
@@ -264,7 +264,7 @@ class ViewTest(TraceTest):
         self.assertTrue(rows)
 
     def values(self, path: Path, at: int) -> dict[str, str]:
-        """Values of all signals of a VCD at a time."""
+        """Return the values of all signals of a VCD at a time."""
         names: dict[str, str] = {}
         scope: list[str] = []
         values: dict[str, str] = {}

@@ -39,7 +39,7 @@ def random_programs(generator: str, first: int, count: int, folder: Path) -> lis
 
 
 def main() -> int:
-    """A table."""
+    """Return a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("random_programs")
     parser.add_argument("--programs", type=int, default=60)

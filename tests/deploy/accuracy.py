@@ -99,12 +99,12 @@ def compare(got: Values, want: Values, pytorch: float) -> Result:
 
 
 def top(values: Values) -> npt.NDArray[np.int64]:
-    """The likeliest class: of detections [samples, 4 + classes, boxes] that of each box."""
+    """Return the likeliest class: of detections [samples, 4 + classes, boxes] that of each box."""
     return values[:, 4:].argmax(1) if values.ndim == 3 else values.argmax(1)
 
 
 def torch_network(row: Row) -> Result:
-    """A network of examples/networks through torch.compile."""
+    """Return a network of examples/networks through torch.compile."""
     torch._dynamo.reset()
     model = build(row.network)
     inputs = [sample(row.network, seed=100 + i) for i in range(SAMPLES)]
@@ -141,7 +141,7 @@ def mix_of(report: Path) -> str:
 
 
 def digits(row: Row) -> Result:
-    """The trained network, all held-back images, against ONNX's reference."""
+    """Return the trained network, all held-back images, against ONNX's reference."""
     images = np.load(NETWORKS / "images.npy")
     model = onnx.load(NETWORKS / "digits_cnn.onnx")
     (want,) = onnx.reference.ReferenceEvaluator(model).run(None, {"image": images})
@@ -158,7 +158,7 @@ def digits(row: Row) -> Result:
 
 
 def line(row: Row, result: Result) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     bound = "" if row.bound is None else f"{row.bound:g}"
     held = "" if row.bound is None else "yes" if result.largest < row.bound else "**no**"
     theirs = "" if np.isnan(result.pytorch) else f"{result.pytorch:.1e}"

@@ -25,7 +25,7 @@ OPERATORS = ("Relu", "Sigmoid", "Softmax", "Exp", "Det", "Col2Im", "Unheard", "T
 
 
 def model(choose: random.Random, path: Path) -> tuple[int, ...]:
-    """A model of one to three nodes, which may have an operator, a rank or a size that is refused."""
+    """Return a model of one to three nodes, which may have an operator, a rank or a size that is refused."""
     kind = choose.choice(["product", "window", "nodes", "nodes", "rank"])
     batch = choose.choice([1, 1, 2, 17])
     constants: dict[str, np.ndarray] = {}

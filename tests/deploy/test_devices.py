@@ -118,7 +118,7 @@ def saved(
     outputs: list[tuple[str, int]],
     **constants: np.ndarray,
 ) -> Path:
-    """A model of one input."""
+    """Return a model of one input."""
     graph = helper.make_graph(
         nodes,
         "g",

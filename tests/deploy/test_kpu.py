@@ -56,7 +56,7 @@ FIELDS = {
 
 
 def compiled(precision: str = "fp16", config: kpu.KPUConfig | None = None) -> kpu.KPUProgram:
-    """The digits network."""
+    """Return the digits network."""
     samples = SAMPLES if precision == "int8" else None
     return kpu.KPUCompiler().compile(MODEL, config or kpu.KPUConfig(), precision, samples)
 
@@ -157,7 +157,7 @@ IGNORED = {"memory.l1_associativity": 2, "memory.l2_associativity": 2, "compute.
 
 
 def changed(path: str, value: float) -> kpu.KPUConfig:
-    """The usual device with one other field."""
+    """Return the usual device with one other field."""
     config = kpu.KPUConfig()
     part, field = path.split(".")
     setattr(getattr(config, part), field, value)

@@ -33,14 +33,14 @@ def compiled(model: nn.Module | Any, **options: Any) -> Any:
 
 
 def small() -> nn.Module:
-    """Two convolutions with a batch norm."""
+    """Return two convolutions with a batch norm."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(1), nn.LazyLinear(4))
     model(torch.randn(2, 3, 8, 8))
     return model.eval()
 
 
 def off(got: Tensor, want: Tensor) -> float:
-    """The largest difference in parts of the range."""
+    """Return the largest difference in parts of the range."""
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     return float((got - want).abs().max() / (want.max() - want.min()))
 
@@ -122,7 +122,7 @@ def branches(x: Tensor) -> Tensor:
 
 
 def unsupported(x: Tensor) -> Tensor:
-    """An operator that the compiler lacks."""
+    """Return an operator that the compiler lacks."""
     return torch.linalg.det(x @ x.T) + x.sum()
 
 

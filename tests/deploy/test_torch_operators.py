@@ -31,7 +31,7 @@ class Imported(nn.Module):
     """One that exists in ONNX, and that is not imported."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """A determinant."""
+        """Return a determinant."""
         return torch.linalg.det(x)
 
 

@@ -52,13 +52,13 @@ def checksum(pattern: str, count: int, row_stride: int) -> str:
 
 
 def csv_text(pattern: str, count: int, row_stride: int) -> str:
-    """The trace as number,R|W,address,nanoseconds."""
+    """Return the trace as number,R|W,address,nanoseconds."""
     rows = enumerate(bursts(pattern, count, row_stride))
     return "".join(f"{i},{'W' if w else 'R'},0x{a:x},{ns}\n" for i, (a, w, ns) in rows)
 
 
 def stl_text(pattern: str, count: int, row_stride: int, clock_mhz: float) -> str:
-    """The trace as clock: read|write address."""
+    """Return the trace as clock: read|write address."""
     rows = bursts(pattern, count, row_stride)
     return "".join(
         f"{round(ns * clock_mhz / 1000)}: {'write' if w else 'read'} 0x{a:x}\n" for a, w, ns in rows

@@ -55,7 +55,7 @@ def row_of(message: DescriptorProto, field: FieldDescriptorProto) -> str:
 
 
 def rows(schema_files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict[tuple[str, int], str]:
-    """Every field and value by type and number."""
+    """Return every field and value by type and number."""
     result = {}
     for name, entry in types(schema_files):
         if isinstance(entry, DescriptorProto):
@@ -66,7 +66,7 @@ def rows(schema_files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict[tup
 
 
 def reserved(schema_files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict[str, set[int]]:
-    """The numbers that each type has reserved."""
+    """Return the numbers that each type has reserved."""
     return {
         name: {
             number
@@ -78,7 +78,7 @@ def reserved(schema_files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict
 
 
 def listed() -> dict[tuple[str, int], str]:
-    """The rows of the list."""
+    """Return the rows of the list."""
     result = {}
     for line in LIST.read_text(encoding="utf-8").splitlines():
         name, number, row = line.split(" ", 2)

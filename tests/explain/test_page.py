@@ -63,7 +63,7 @@ class Elements(html.parser.HTMLParser):
         self.texts.append(data.strip())
 
     def of_class(self, tag: str, name: str) -> list[dict[str, str]]:
-        """Elements of a tag with a class."""
+        """Return the elements of a tag with a class."""
         return [element for element in self.found.get(tag, []) if element.get("class") == name]
 
 

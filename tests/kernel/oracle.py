@@ -51,7 +51,7 @@ def real(bits: int) -> np.float32:
 
 
 def canonical(bits: int) -> int:
-    """One NaN, no subnormal."""
+    """Return one NaN, no subnormal."""
     if bits & 0x7F800000 == 0:
         return bits & 0x80000000
     return NAN if bits & 0x7FFFFFFF > 0x7F800000 else bits
@@ -67,7 +67,7 @@ EDGES = {
 
 
 def signed(bits: int, width: int = 32) -> int:
-    """Two's complement."""
+    """Return two's complement."""
     return bits - (1 << width) if bits >> (width - 1) else bits
 
 
@@ -144,7 +144,7 @@ INTEGER_SINGLES: dict[str, One] = {
 
 
 def rounded(exact: Fraction) -> np.float32:
-    """The nearest f32, ties to even."""
+    """Return the nearest f32, ties to even."""
     near = np.float32(float(exact))
     around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
     finite = [f for f in around if np.isfinite(f)]
@@ -235,7 +235,7 @@ ATOMICS: dict[str, Callable[[int, int], int]] = {
 
 
 def cast_real(value: np.float32, to: str) -> int:
-    """An f32 as an integer: cut, saturated, NaN is 0."""
+    """Return an f32 as an integer: cut, saturated, NaN is 0."""
     if np.isnan(value):
         return 0
     low, high = (-(1 << 31), (1 << 31) - 1) if to == "i32" else (0, (1 << WIDTH[to]) - 1)
@@ -245,7 +245,7 @@ def cast_real(value: np.float32, to: str) -> int:
 
 
 def cast(bits: int, kind: str, to: str) -> int | None:
-    """A value as another type; None: an error."""
+    """Return a value as another type; None: an error."""
     if kind == "f32":
         value = real(canonical(bits))
         if to == "bool":

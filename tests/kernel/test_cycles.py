@@ -28,7 +28,7 @@ STATEMENT, PLAIN, SPECIAL, PERMUTE, REDUCE, ATOMIC, BARRIER, SCALAR = (
 
 
 def banks(elements: list[int], base: int = 0) -> int:
-    """Cycles of one access of all lanes, `base` the address of the buffer, elements of 4 bytes."""
+    """Return the cycles of one access of all lanes, `base` the address of the buffer, elements of 4 bytes."""
     total = 0
     for first in range(0, len(elements), LANES):
         words = {(base + 4 * e) // WIDTH for e in elements[first : first + LANES]}
@@ -112,7 +112,7 @@ class Cycles(Launch):
     def cycles(
         self, body: str, size: int = 8, extra: str = "", sets: tuple[str, ...] = SETS, **options: object
     ) -> int:
-        """Cycles that the unit is busy with the kernel, without what drains."""
+        """Return the cycles that the unit is busy with the kernel, without what drains."""
         kernel = f"kernel k workgroup({size}) (x: read u32[], o: output u32[]{extra}): {body} endkernel"
         command = self.prepare(kernel, self.case(**options)) + [
             "--quiet",

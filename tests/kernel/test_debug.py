@@ -35,7 +35,7 @@ class Debug(Launch):
     """A kernel over two workgroups of four invocations."""
 
     def session(self, *verbs: str, code: int = 0, mode: str = "values+timing") -> list[str]:
-        """The answers, as lines."""
+        """Return the answers, as lines."""
         return self.answers(
             self.prepare(KERNEL, self.case(grid=(2,), args=(3,))), *verbs, code=code, mode=mode
         )
@@ -43,7 +43,7 @@ class Debug(Launch):
     def answers(
         self, command: list[str], *verbs: str, code: int = 0, mode: str = "values+timing"
     ) -> list[str]:
-        """The same, of a command that runs the program."""
+        """Return the same, of a command that runs the program."""
         command[1] = "debug"
         result = subprocess.run([*command, "--mode", mode], check=False, input="\n".join(verbs) + "\n",
                                 capture_output=True, text=True, timeout=60)  # fmt: skip
@@ -300,7 +300,7 @@ class Debug(Launch):
         )  # the next workgroup begins with zeros
 
     def endless(self) -> list[str]:
-        """A program whose kernel does not end."""
+        """Return a program whose kernel does not end."""
         kernel = KERNEL.replace("o[i] = sum", "while sum < 1000: o[i] = sum endwhile")
         command = self.prepare(kernel, self.case(grid=(1,), args=(3,)))
         return [command[0], "debug", *command[2:]]

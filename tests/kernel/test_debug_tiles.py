@@ -45,7 +45,7 @@ class Tiles(Launch):
         )
 
     def session(self, *verbs: str, mode: str = "values+timing", kernel: str = KERNEL) -> list[str]:
-        """The answers, as lines, without the first."""
+        """Return the answers, as lines, without the first."""
         command = self.command(kernel)
         command[1] = "debug"
         result = subprocess.run(
@@ -243,7 +243,7 @@ class Unseen(Launch):
         return int(ended.split()[-1]), lines[-1]
 
     def alone(self, command: list[str], output: str) -> tuple[int, str]:
-        """The same, of `run`."""
+        """Return the same, of `run`."""
         self.run_it([*command, "--quiet", "--force", "-o", str(self.work / "out")])
         stats = json.loads((self.work / "out" / "stats.json").read_text())["stats"]
         held = np.load(self.work / "out" / "outputs" / f"{output}.npy").tobytes()[:64]

@@ -75,7 +75,7 @@ class Copies(Launch):
     WORK = "loop w in 0..{work}: let a = w + 1 endloop"
 
     def time(self, steps: list[str]) -> int:
-        """Cycles of the statements of a body in which copies come from L2."""
+        """Return the cycles of the statements of a body in which copies come from L2."""
         body = " ".join(f"block: {step} endblock" for step in steps)
         words = self.BYTES // 4
         slots = f", even: workgroup u32[{words}], odd: workgroup u32[{words}]"

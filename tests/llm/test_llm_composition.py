@@ -18,7 +18,7 @@ MOST = 0.12
 
 
 def found(config: Path, **more: object) -> Estimate:
-    """An estimate on a small device, at the compiler's first effort."""
+    """Return an estimate on a small device, at the compiler's first effort."""
     given = {"platform": "npm_lite", "prompt": [24], "context": [200], "batch": [2], "effort": "1", **more}
     return estimate(config, **given)  # type: ignore[arg-type]
 

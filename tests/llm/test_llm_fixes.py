@@ -20,21 +20,21 @@ from kpusim.llm.formats import Formats
 
 
 def stated(**changes: object) -> Path:
-    """A small model's configuration, with other fields."""
+    """Return a small model's configuration, with other fields."""
     path = Path("tiny.json")
     path.write_text(json.dumps({**TINY["gpt_neox"], **changes}))
     return path
 
 
 def written(content: bytes) -> Path:
-    """A file that should be one."""
+    """Return a file that should be one."""
     path = Path("config.json")
     path.write_bytes(content)
     return path
 
 
 def found(**more: object) -> Estimate:
-    """An estimate of a step."""
+    """Return an estimate of a step."""
     given = {"platform": "npm_lite", "prompt": [], "context": [8], "precision": "fp16", "effort": "1", **more}
     return estimate(stated(), **given)  # type: ignore[arg-type]
 
@@ -49,7 +49,7 @@ def command(*words: object, code: int = 0) -> str:
 
 
 def full() -> str:
-    """A folder that holds something."""
+    """Return a folder that holds something."""
     Path("full").mkdir(exist_ok=True)
     Path("full/mine.txt").touch()
     return "full"

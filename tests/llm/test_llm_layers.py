@@ -24,7 +24,7 @@ UNIFORM = Routing.of("uniform")
 
 
 def weights(name: str, shape: tuple[int, ...], first: int, window: int | None) -> Array:
-    """A constant of a layer: the same for each length, rotations and masks as positions have them."""
+    """Return a constant of a layer: the same for each length, rotations and masks as positions have them."""
     kind = name.rsplit(".", 1)[-1].split("_")[0]
     if kind in ("cosines", "sines"):
         half = shape[2] // 2

@@ -174,7 +174,7 @@ def point_of(seed: int, number: int, arguments: argparse.Namespace) -> Point:
 
 
 def layer(number: int) -> onnx.ModelProto:
-    """One operation, or one with what is fused to it."""
+    """Return one operation, or one with what is fused to it."""
     rng = np.random.default_rng([7, number])
     side, k, n = (int(rng.integers(6, 72)), *(int(2 ** rng.uniform(3, 9.5)) for _ in range(2)))
     rows = int(2 ** rng.uniform(3, 10))

@@ -84,7 +84,7 @@ class Builder:
         self.tensors: list[TensorProto] = []
 
     def add(self, type_: str, inputs: list[str], output: str, **attributes: Any) -> str:  # noqa: ANN401
-        """A node of ONNX, or of com.microsoft (`theirs`)."""
+        """Return a node of ONNX, or of com.microsoft (`theirs`)."""
         domain = "com.microsoft" if attributes.pop("theirs", False) else ""
         outputs = [output, *attributes.pop("more", [])]
         self.nodes.append(
@@ -93,12 +93,12 @@ class Builder:
         return output
 
     def weight(self, name: str, array: Array) -> str:
-        """A constant."""
+        """Return a constant."""
         self.tensors.append(numpy_helper.from_array(array, name))
         return name
 
     def floats(self, name: str, *shape: int, around: float = 0.0, wide: float = 1.0) -> str:
-        """A random constant."""
+        """Return a random constant."""
         return self.weight(name, (around + wide * self.rng.standard_normal(shape)).astype(np.float32))
 
     def product(self, x: str, name: str, k: int, n: int) -> str:
@@ -113,12 +113,12 @@ class Builder:
         return self.add("MatMulNBits", operands, name, theirs=True, **sizes)
 
     def norm(self, x: str, name: str, size: int | None = None) -> str:
-        """An RMS norm; the exporter adds the 1 of Gemma's weights to them."""
+        """Return an RMS norm; the exporter adds the 1 of Gemma's weights to them."""
         weight = self.floats(f"{name}.weight", size or HIDDEN, around=1.0, wide=0.1)
         return self.add("SimplifiedLayerNormalization", [x, weight], name, axis=-1, epsilon=1e-6)
 
     def skip_norm(self, skip: str, x: str, name: str) -> tuple[str, str]:
-        """The norm of a sum, and the sum."""
+        """Return the norm of a sum, and the sum."""
         weight = self.floats(f"{name}.weight", HIDDEN, around=1.0, wide=0.1)
         more = ["", "", f"{name}.sum"]
         made = self.add(
@@ -132,7 +132,7 @@ class Builder:
         return made, more[2]
 
     def head_norm(self, x: str, name: str, heads: int) -> str:
-        """A norm of each head, as the exporter writes it."""
+        """Return a norm of each head, as the exporter writes it."""
         apart = self.weight(f"{name}.apart", np.array([0, -1, SIZE], np.int64))
         joined = self.weight(f"{name}.joined", np.array([0, -1, heads * SIZE], np.int64))
         rows = self.add("Reshape", [x, apart], f"{name}.rows")
@@ -209,7 +209,7 @@ class Builder:
         )
 
     def gated(self, x: str, at: str) -> str:
-        """The rest of a layer."""
+        """Return the rest of a layer."""
         if self.family.experts:
             return self.chosen(x, at)
         if self.family.packed:
@@ -269,7 +269,7 @@ class Builder:
         return self.finished()
 
     def finished(self) -> onnx.ModelProto:
-        """The model of these nodes."""
+        """Return the model of these nodes."""
         info = helper.make_tensor_value_info
         inputs = [
             info(name, TensorProto.INT64, [1, size])
@@ -329,7 +329,7 @@ class Call:
         return given | {f"past_key_values.{name}": array for name, array in past.items()}
 
     def shapes(self) -> tuple[int, ...]:
-        """Rows, keys that there are, rows of the cache."""
+        """Return the rows, keys that there are, rows of the cache."""
         return self.step.ids.shape[1], self.step.mask.shape[1], next(iter(self.past.values())).shape[2]
 
 
@@ -339,7 +339,7 @@ def next_cache(outputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def by_runtime(session: onnxruntime.InferenceSession, cache: str, count: int, seed: int) -> list[Call]:
-    """All steps by ONNX Runtime."""
+    """Return all steps by ONNX Runtime."""
     names = [output.name for output in session.get_outputs()]
     past, calls = empty_cache(cache), []
     for step in steps_of(cache, count, seed):
@@ -403,7 +403,7 @@ class Ours:
         return self.programs[key]
 
     def __call__(self, call: Call, past: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs."""
+        """Return the outputs."""
         given = call.inputs(past, self.cache in ("buffer", "growing"))
         place = ["--param", f"position={call.step.seen}"] if self.cache == "positions" else []
         words = [word for name, array in given.items() for word in ("--input", self.saved(name, array))]

@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 
 def config(name: str, **sizes: Any) -> Callable[[], Any]:  # noqa: ANN401
-    """A configuration of transformers."""
+    """Return a configuration of transformers."""
     return lambda: getattr(transformers, name)(**sizes)
 
 
@@ -141,7 +141,7 @@ class Named(nn.Module):
 
 
 def inputs_of(kind: Kind) -> tuple[Tensor, ...]:
-    """Numbers from a seed; the last two words do not count."""
+    """Return the numbers from a seed; the last two words do not count."""
     generator = torch.Generator().manual_seed(5)
     mask = torch.ones(1, 7, dtype=torch.int64)
     mask[0, 5:] = 0

@@ -144,7 +144,7 @@ class Ours:
             raise StepError(f"{' '.join(words)}\n{done.stderr}")
 
     def __call__(self, model: Path, arrays: dict[str, Array], outputs: list[str] | None) -> list[Array]:
-        """The outputs; without names all, in the order of the model."""
+        """Return the outputs; without names all, in the order of the model."""
         out = self.folder / "out"
         words = []
         graph = onnx.load(model, load_external_data=False).graph
@@ -176,7 +176,7 @@ def by_runtime(path: Path, arrays: dict[str, Array]) -> list[Array]:
 
 
 def apart(got: Array, wanted: Array) -> float:
-    """The largest difference, relative to the range."""
+    """Return the largest difference, relative to the range."""
     return float(np.abs(got.astype(np.float64) - wanted).max() / np.abs(wanted).max())
 
 
@@ -188,7 +188,7 @@ def judge(runtimes: list[Tensor], torchs: list[Tensor]) -> None:
 
 
 def exported(module: WithCache, given: tuple[Tensor, ...], outputs: int, point: Point, path: Path) -> Path:
-    """The model of a file; an export that fails is a failure of the exporter, told apart."""
+    """Return the model of a file; an export that fails is a failure of the exporter, told apart."""
     if not path.exists():
         try:
             with quiet():
@@ -234,7 +234,7 @@ def worst_error(kpusim: str, point: Point, device: str, steps: int, folder: Path
 
 
 def points_of(options: argparse.Namespace) -> list[Point]:
-    """All that were asked for, or a sample of them."""
+    """Return all that were asked for, or a sample of them."""
     every = [
         Point(*each)
         for each in itertools.product(

@@ -133,7 +133,7 @@ ONLY_DYNAMO = (
 
 
 def configured(name: str, more: dict[str, Any]) -> Any:  # noqa: ANN401
-    """A configuration of an architecture."""
+    """Return a configuration of an architecture."""
     chosen = USUAL | more
     kind = type(transformers.AutoConfig.for_model(name))
     own = {key for key in chosen if isinstance(getattr(kind, key, None), property)}
@@ -155,7 +155,7 @@ def spread(model: nn.Module, seed: int) -> None:
 
 
 def decoder(name: str, attention: str = "sdpa", seed: int = 1) -> nn.Module:
-    """A decoder with a head."""
+    """Return a decoder with a head."""
     torch.manual_seed(seed)
     config = configured(name, DECODERS[name])
     config.use_cache = True
@@ -210,7 +210,7 @@ class WithCache(nn.Module):
         return made
 
     def tensors(self, cache: Any) -> list[Tensor]:  # noqa: ANN401
-        """All that a cache holds, by layer."""
+        """Return all that a cache holds, by layer."""
         if self.word == "state":
             return list(cache)
         made: list[Tensor] = []

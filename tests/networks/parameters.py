@@ -115,7 +115,7 @@ class Cycles(NamedTuple):
 
 
 def points(only: str) -> list[Point]:
-    """Every parameter at each of its values."""
+    """Return every parameter at each of its values."""
     turned = [(TURNED, ()), (CONTROLLER, BURST)]
     return [
         Point(f"{name}={value}", (*base, *f"{name}={value}".split()), base)

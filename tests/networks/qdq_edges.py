@@ -28,7 +28,7 @@ def any_rank(g: QdqGraph) -> int:
 
 
 def produced(g: QdqGraph) -> str:
-    """A tensor that two read: an input, a product, a view, a function."""
+    """Return a tensor that two read: an input, a product, a view, a function."""
     by = g.pick(["input", "product", "move", "function"])
     g.kind(f"two quantizers of one {by}")
     if by == "input":

@@ -66,7 +66,7 @@ class Fault:
     kinds: set[str]
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line."""
         return f"{self.tensor}: {self.rule}: {self.text} [{', '.join(sorted(self.kinds))}]"
 
 
@@ -113,7 +113,7 @@ def run(
 
 
 def size(array: Array) -> float:
-    """The largest number."""
+    """Return the largest number."""
     return float(np.abs(array).max(initial=0)) if array.dtype.kind == "f" else 0.0
 
 
@@ -154,7 +154,7 @@ class Judge:
         return self.unit * max([size(wanted), *(size(x) for x in operands)]) + rounding
 
     def check_node(self, node: onnx.NodeProto, values: dict[str, Array]) -> Fault | None:
-        """The first of its results that is wrong."""
+        """Return the first of its results that is wrong."""
         known = self.g.values
         made = [known[name] for name in node.output if name]
         if not all(np.array_equal(values[name], known[name]) for name in node.input if name):
@@ -176,7 +176,7 @@ class Judge:
         return None
 
     def fault(self, node: onnx.NodeProto, tensor: str, rule: str, text: str) -> Fault:
-        """A tensor that is wrong, with the kinds of its part."""
+        """Return a tensor that is wrong, with the kinds of its part."""
         return Fault(tensor, f"{node.op_type} {rule}", text, self.g.kinds[node.output[0]])
 
     def apart(
@@ -228,7 +228,7 @@ class Judge:
         return 2.0**-10 * size(self.g.values[name]) if self.half and name in self.g.constants else 0.0
 
     def quantized(self, node: onnx.NodeProto, values: dict[str, Array], sign: int) -> Array:
-        """The result of a quantizer of a little less or more."""
+        """Return the result of a quantizer of a little less or more."""
         x = values[node.input[0]]
         slack = self.slack_of(node.input[0])
         if self.half:
@@ -302,7 +302,7 @@ class Judge:
         return bound + sum(errors)
 
     def check_output(self, name: str, got: Array, kinds: set[str]) -> Fault | None:
-        """An output of the whole model."""
+        """Return an output of the whole model."""
         wanted = self.g.values[name]
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
             text = f"{got.dtype}{list(got.shape)} instead of {wanted.dtype}{list(wanted.shape)}"

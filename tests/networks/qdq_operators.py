@@ -108,7 +108,7 @@ def roi_align(g: QdqGraph, x: str) -> str:
 
 
 def top_k(g: QdqGraph, x: str) -> str:
-    """The values, and sometimes where they are."""
+    """Return the values, and sometimes where they are."""
     shape = g.values[x].shape
     axis = g.integer(1, len(shape) - 1)
     attributes = {"axis": axis}
@@ -122,7 +122,7 @@ def top_k(g: QdqGraph, x: str) -> str:
 
 
 def kernel(g: QdqGraph, x: str) -> list[int]:
-    """A window within a picture."""
+    """Return a window within a picture."""
     return [g.integer(1, min(3, n)) for n in g.values[x].shape[2:]]
 
 

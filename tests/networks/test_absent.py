@@ -20,7 +20,7 @@ RANDOM = np.random.default_rng(5)
 
 
 def network(kind: str) -> onnx.ModelProto:
-    """A small network with random weights of each kind of layer."""
+    """Return a small network with random weights of each kind of layer."""
 
     def weights(*shape: int) -> np.ndarray:
         return (RANDOM.standard_normal(shape) * 0.3).astype(np.float32)
@@ -67,7 +67,7 @@ def network(kind: str) -> onnx.ModelProto:
 
 
 def stripped(made: onnx.ModelProto, how: str) -> onnx.ModelProto:
-    """The same without the bytes of its floats."""
+    """Return the same without the bytes of its floats."""
     result = onnx.ModelProto.FromString(made.SerializeToString())
     for tensor in result.graph.initializer:
         if tensor.data_type != TensorProto.FLOAT:
@@ -86,7 +86,7 @@ class Weights(Folder):
     """Networks whose files lack the bytes of their weights."""
 
     def saved(self, made: onnx.ModelProto) -> str:
-        """Its path."""
+        """Return its path."""
         path = self.folder / "net.onnx"
         onnx.save(made, path)
         return str(path)

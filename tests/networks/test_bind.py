@@ -31,7 +31,7 @@ def model(
     outputs: tuple[str, ...] = ("y",),
     **constants: object,
 ) -> onnx.ModelProto:
-    """A model; shapes of its outputs are left to whoever reads it."""
+    """Return a model; shapes of its outputs are left to whoever reads it."""
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     values = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph(nodes, "g", inputs, values, tensors)
@@ -39,7 +39,7 @@ def model(
 
 
 def branch(result: str, *nodes: onnx.NodeProto) -> onnx.GraphProto:
-    """A branch of an If with one result."""
+    """Return a branch of an If with one result."""
     return helper.make_graph(list(nodes), result, [], [onnx.ValueInfoProto(name=result)])
 
 

@@ -42,7 +42,7 @@ SMALL = ["--set", "engine.l1.size_bytes=65536", "--set", "l2.size_bytes=524288"]
 
 
 def in_blocks(x: Array, elem: str, size: int, scaled: bool = False) -> Array:
-    """The numbers that rows become; `scaled`: by scales in f8e4m3, else powers of two."""
+    """Return the numbers that rows become; `scaled`: by scales in f8e4m3, else powers of two."""
     count = -(-x.shape[1] // size)
     padded = np.pad(np.abs(x), ((0, 0), (0, count * size - x.shape[1]))).reshape(len(x), count, size)
     largest = padded.max(2)
@@ -59,7 +59,7 @@ def in_blocks(x: Array, elem: str, size: int, scaled: bool = False) -> Array:
 
 
 def weights_in(precision: str, w: Array) -> Array:
-    """The numbers that weights [K, N] become."""
+    """Return the numbers that weights [K, N] become."""
     elem = FORMATS[precision][0]
     if precision != "nvfp4":
         return in_blocks(w.T.astype(np.float64), elem, 32).T
@@ -82,7 +82,7 @@ class BlockFormats(unittest.TestCase):
         return (wide * self.random.standard_normal(shape)).astype(np.float16).astype(np.float32)
 
     def save(self, nodes: list[onnx.NodeProto], x: Array, y: tuple[int, ...], **weights: Array) -> Path:
-        """A model from x to y."""
+        """Return a model from x to y."""
         graph = helper.make_graph(
             nodes,
             "model",

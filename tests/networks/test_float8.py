@@ -41,7 +41,7 @@ def nearest(dtype: type, numbers: NDArray[np.float64]) -> Singles:
 
 
 def save(path: Path, nodes: list[onnx.NodeProto], arrays: dict[str, NDArray[np.generic]], n: int) -> Path:
-    """A model of x [16, 40] to y [16, n]."""
+    """Return a model of x [16, 40] to y [16, n]."""
     tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
     graph = onnx.helper.make_graph(
         nodes, "g", [VALUE("x", REAL, [16, 40])], [VALUE("y", REAL, [16, n])], tensors
@@ -59,7 +59,7 @@ class Float8(Folder):
         return self.folder / name
 
     def run_digits(self, name: str, *options: str) -> Path:
-        """All images."""
+        """Return all images."""
         images = f"image={EXAMPLES / 'images.npy'}"
         return self.run_model(name, DIGITS, *options, "--dim", f"batch={IMAGES}", "--input", images)
 

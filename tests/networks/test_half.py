@@ -43,7 +43,7 @@ Model = Callable[[torch.Tensor], torch.Tensor]
 
 
 def digits(dtype: torch.dtype) -> Model:
-    """The trained network, from its file, as PyTorch computes it in a type."""
+    """Return the trained network, from its file, as PyTorch computes it in a type."""
     graph = onnx.load(NETWORKS / "digits_cnn.onnx").graph
     weights = {w.name: torch.from_numpy(onnx.numpy_helper.to_array(w).copy()) for w in graph.initializer}
 

@@ -109,7 +109,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def platforms() -> list[str]:
-    """The shipped devices that can run networks: without a VPU nothing changes a type."""
+    """Return the shipped devices that can run networks: without a VPU nothing changes a type."""
     names = [row["name"] for row in json.loads(command("list", "platforms", "--json").stdout)]
     return [name for name in names if "conversions" in command("list", "units", "--platform", name).stdout]
 
@@ -261,14 +261,14 @@ class GroupTest(unittest.TestCase):
         np.save(self.folder / "x.npy", self.x)
 
     def onnx_runtime(self, model: Path) -> NDArray[np.float32]:
-        """The output that ONNX Runtime gives, node by node."""
+        """Return the output that ONNX Runtime gives, node by node."""
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         return np.asarray(session.run(None, {session.get_inputs()[0].name: self.x})[0], np.float32)
 
     def compile(self, device: str, *more: str, precision: str = "int4") -> Path:
-        """A program."""
+        """Return a program."""
         program = self.folder / "model.kpu"
         calibrate = ["--calibrate", str(self.folder / "samples")]
         command(
@@ -287,7 +287,7 @@ class GroupTest(unittest.TestCase):
         return program
 
     def run_program(self, program: Path, mode: str) -> tuple[NDArray[np.float32], dict[str, float]]:
-        """Its output, where there are values, and statistics."""
+        """Return its output, where there are values, and statistics."""
         out = self.folder / "out"
         given = ["--input", f"x={self.folder / 'x.npy'}"]
         command("run", str(program), *given, "--mode", mode, "-o", str(out), "--force", "--quiet")

@@ -53,7 +53,7 @@ class Layer(NamedTuple):
 
 
 def exact(path: Path, network: str) -> tuple[onnx.ModelProto, list[Tensors]]:
-    """The model, and every float that products read or make, by sample."""
+    """Return the model, and every float that products read or make, by sample."""
     model = onnx.load(path)
     constants = {tensor.name for tensor in model.graph.initializer}
     wanted = {

@@ -120,7 +120,7 @@ class LargeTest(unittest.TestCase):
         self.folder = Path(holder.name)
 
     def export(self, layer: nn.Module, shapes: list[tuple[int, ...]]) -> tuple[Path, dict[str, Array], Array]:
-        """The layer as a model, its inputs, and what ONNX Runtime makes of them."""
+        """Return the layer as a model, its inputs, and what ONNX Runtime makes of them."""
         given = [torch.randn(shape) for shape in shapes]
         path = self.folder / "layer.onnx"
         names = [f"x{i}" for i in range(len(given))]

@@ -41,7 +41,7 @@ class Mappings(Folder):
 
     @classmethod
     def run_program(cls, program: Path) -> bytes:
-        """The output; no race, no undeclared overlap."""
+        """Return the output; no race, no undeclared overlap."""
         out = program.with_suffix("")
         done("check", "--strict", str(program))
         done("run", str(program), "--fill", "random:1", "-o", str(out), "--quiet", "--force")
@@ -49,7 +49,7 @@ class Mappings(Folder):
         return (out / "outputs" / "logits.npy").read_bytes()
 
     def compile(self, device: str, mapping: object, *more: str) -> tuple[Path, str]:
-        """The program, and what was said; an empty text: it was compiled."""
+        """Return the program, and what was said; an empty text: it was compiled."""
         file, program = self.folder / "fixed.json", self.folder / "fixed.kpu"
         file.write_text(mapping if isinstance(mapping, str) else json.dumps(mapping))
         program.unlink(missing_ok=True)

@@ -184,7 +184,7 @@ def product(factors: dict[str, int]) -> onnx.GraphProto:
 
 
 def convolution(sizes: dict[str, int]) -> onnx.GraphProto:
-    """A convolution 3 x 3 whose output has the size of its input."""
+    """Return a convolution 3 x 3 whose output has the size of its input."""
     weights = np.ones((sizes["o"], sizes["c"], 3, 3), np.float32)
     y, x = sizes["y"], sizes["x"]
     return graph_of("Conv", (1, sizes["c"], y, x), weights, (1, sizes["o"], y, x), pads=[1, 1, 1, 1])
@@ -197,7 +197,7 @@ def graph_of(
     result: tuple[int, ...],
     **attributes: object,
 ) -> onnx.GraphProto:
-    """One operator with constant weights."""
+    """Return one operator with constant weights."""
     value = onnx.helper.make_tensor_value_info
     node = onnx.helper.make_node(kind, ["in", "w"], ["out"], "op", **attributes)
     ports = [value("in", onnx.TensorProto.FLOAT, shape)], [value("out", onnx.TensorProto.FLOAT, result)]

@@ -53,7 +53,7 @@ def done(*arguments: str) -> str:
 
 
 def options(device: str, precision: str) -> list[str]:
-    """The digits, all of them, on a device."""
+    """Return the digits, all of them, on a device."""
     calibrate = ["--calibrate", str(EXAMPLES / "calibration")] if precision == "int8" else []
     return ["--platform", device, "--precision", precision, *calibrate, "--dim", f"batch={IMAGES}"]
 
@@ -78,13 +78,13 @@ def cycles(folder: Path) -> int:
 
 
 def expected(model: str, images: str) -> NDArray[np.float32]:
-    """The logits by ONNX Runtime."""
+    """Return the logits by ONNX Runtime."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, {"image": np.load(images)})[0], np.float32)
 
 
 def worst(got: NDArray[np.float32], want: NDArray[np.float32]) -> float:
-    """The largest error in parts of the range of what is wanted; not a number is infinitely wrong."""
+    """Return the largest error in parts of the range of what is wanted; not a number is infinitely wrong."""
     return float(np.abs(got - want).max() / np.ptp(want)) if np.isfinite(got).all() else math.inf
 
 

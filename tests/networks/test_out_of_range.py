@@ -85,7 +85,7 @@ class OutOfRangeTest(unittest.TestCase):
         return Run(result, out)
 
     def calibrate(self, x: Values) -> tuple[str, ...]:
-        """Options of int8 with x as its only sample."""
+        """Return the options of int8 with x as its only sample."""
         (self.folder / "samples").mkdir(exist_ok=True)
         for i in range(4):  # as few as it takes
             np.save(self.folder / "samples" / f"{i}.npy", x.astype(np.float32))
@@ -99,7 +99,7 @@ class OutOfRangeTest(unittest.TestCase):
         return w
 
     def exact_sample(self, size: float) -> Values:
-        """Numbers that fp16 holds."""
+        """Return the numbers that fp16 holds."""
         return self.random.normal(0, size, (64, 300)).astype(np.float16).astype(np.float64)
 
     def test_products_of_fp16(self) -> None:

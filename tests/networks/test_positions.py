@@ -78,13 +78,13 @@ class Positions(unittest.TestCase):
         self.assertIn("Fix: ", result.stderr)
 
     def compiled(self, model: Path, *options: object) -> Path:
-        """Its program."""
+        """Return its program."""
         path = self.folder / f"{len(list(self.folder.iterdir()))}.kpu"
         self.done("compile", model, "--platform", "tile32", "--precision", "f32", *options, "-o", path)
         return path
 
     def saved(self, arrays: dict[str, Array]) -> list[str]:
-        """Options that give them."""
+        """Return the options that give them."""
         words = []
         for name, array in arrays.items():
             path = self.folder / f"{name}.npy"
@@ -93,7 +93,7 @@ class Positions(unittest.TestCase):
         return words
 
     def of_decoder(self, rows: int, *more: object) -> tuple[object, ...]:
-        """Options for so many new rows."""
+        """Return the options for so many new rows."""
         most = genai_layers.MOST
         dims = ("--dim", f"rows={rows}", "--dim", f"total={most}", "--dim", f"past={most}")
         mask = ("--bind", f"attention_mask=upto(position+{rows - 1})")

@@ -35,7 +35,7 @@ def counted(numbers: Numbers) -> tuple[NDArray[np.int64], Numbers]:
 
 
 def least_error(numbers: Numbers) -> tuple[float, float]:
-    """The range, shrunk by steps of 1/128, whose 256 steps have the least mean square error."""
+    """Return the range, shrunk by steps of 1/128, whose 256 steps have the least mean square error."""
     counts, middles = counted(numbers)
     found = []
     for factor in np.arange(128, 0, -1) / 128:
@@ -92,7 +92,7 @@ class Ranges(Folder):
         self.numbers = np.concatenate(samples).astype(np.float64).ravel()
 
     def step(self, *options: str) -> float:
-        """The scale of the input in the exported model."""
+        """Return the scale of the input in the exported model."""
         qdq = self.folder / "qdq.onnx"
         qdq.unlink(missing_ok=True)
         done(

@@ -59,7 +59,7 @@ def model(op: str, shape: list[int], axis: int, k: int, largest: bool, quantized
 
 
 def expected(op: str, x: NDArray[np.float64], axis: int, k: int, largest: bool) -> dict[str, NDArray[Any]]:
-    """The same by NumPy: of equal elements the first."""
+    """Return the same by NumPy: of equal elements the first."""
     if op in ("ArgMax", "ArgMin"):
         return {"y": (np.argmax if op == "ArgMax" else np.argmin)(x, axis=axis, keepdims=True)}
     if op == "TopK":

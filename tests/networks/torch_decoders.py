@@ -49,7 +49,7 @@ def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def repeated(x: Tensor) -> Tensor:
-    """Each group's keys for all of its heads."""
+    """Return each group's keys for all of its heads."""
     batch, groups, rows, size = x.shape
     wide = x[:, :, None].expand(batch, groups, HEADS // groups, rows, size)
     return wide.reshape(batch, HEADS, rows, size)

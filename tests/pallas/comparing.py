@@ -53,7 +53,7 @@ def difference(case: Case, ours: list[np.ndarray], theirs: list[np.ndarray], doc
 
 
 def differs(case: Case, ours: np.ndarray, theirs: np.ndarray, magnitude: np.ndarray | None) -> str:
-    """The same for one array. A sum of K terms is within K * 2^-24 of the sum of their magnitudes."""
+    """Return the same for one array. A sum of K terms is within K * 2^-24 of the sum of their magnitudes."""
     if not is_float(ours):
         wrong = np.argwhere(ours != theirs)
     elif case.compare == "exact":

@@ -41,7 +41,7 @@ def interpreted(case: Case) -> list[np.ndarray]:
 
 
 def expected(case: Case) -> list[np.ndarray]:
-    """The same, once a tree for each release of jax."""
+    """Return the same, once a tree for each release of jax."""
     path = FOLDER / f"{case.name}.expected"
     found: list[np.ndarray] = made.value(path, digest(), lambda: interpreted(case))
     return found

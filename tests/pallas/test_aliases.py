@@ -62,7 +62,7 @@ def copies(x: Any, t: Any, o: Any, buffer: Any, semaphore: Any) -> None:
 
 
 def call(kernel: Any, x_spec: Any, t_spec: Any, steps: int, scratch: Any = ()) -> Callable[..., Any]:
-    """A kernel whose second operand is aliased to its result."""
+    """Return a kernel whose second operand is aliased to its result."""
 
     def function(x: Any, t: Any, interpret: Any = False) -> Any:
         return pl.pallas_call(

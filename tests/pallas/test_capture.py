@@ -211,7 +211,7 @@ class OtherMesh:
 
 
 def on_mesh_of_refs(x: Any) -> Any:
-    """A kernel of refs around it, in the last line of `copy`."""
+    """Return a kernel of refs around it, in the last line of `copy`."""
     mesh = OtherMesh()
 
     def copy(refs: Any) -> None:

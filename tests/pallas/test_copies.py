@@ -22,7 +22,7 @@ Call = Callable[..., Any]
 
 
 def call(kernel: Call, scratch: tuple[int, ...] = (MOST, WIDTH), shape: tuple[int, ...] = X.shape) -> Call:
-    """Numbers in SMEM, operand and result in HBM, a window in VMEM."""
+    """Return the numbers in SMEM, operand and result in HBM, a window in VMEM."""
     spec = pltpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=1,
         grid=(),

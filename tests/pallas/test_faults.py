@@ -36,7 +36,7 @@ def line_with(function: Callable[..., Any], text: str) -> str:
 
 
 def call(body: Callable[..., None], out: Any = F32, **options: Any) -> Callable[..., Any]:
-    """The function that calls a kernel."""
+    """Return the function that calls a kernel."""
     return lambda *operands: pl.pallas_call(body, out_shape=out, **options)(*operands)
 
 

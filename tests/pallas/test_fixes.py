@@ -164,7 +164,7 @@ def sharded() -> Any:
 
 
 def on_cores(x: Any) -> Any:
-    """A kernel on TensorCores."""
+    """Return a kernel on TensorCores."""
     mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
     return pl.kernel(lambda x_ref, o_ref: pltpu.sync_copy(x_ref, o_ref), SHAPE, mesh=mesh)(x)
 

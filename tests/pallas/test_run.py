@@ -161,7 +161,7 @@ def test_refused_where_jax_calls_back(around: Any) -> None:
 
 
 def weak_arguments(interpret: Any) -> Any:
-    """A function of an array and a number that gives both to a kernel, and the number back."""
+    """Return a function of an array and a number that gives both to a kernel, and the number back."""
     return lambda x, number: (doubled(x * number, interpret), number)
 
 

@@ -25,7 +25,7 @@ NARROW = [*EIGHTHS, *NIBBLES]
 
 
 def call(body: Any, out: Any, *arrays: Any, interpret: Any = False) -> Any:
-    """A kernel on whole operands."""
+    """Return a kernel on whole operands."""
     return pl.pallas_call(body, out_shape=out, interpret=interpret)(*arrays)
 
 

@@ -29,7 +29,7 @@ def made(tmp_path: Path) -> Callable[..., kpusim.Kernel]:
 
 
 def copied(made: Callable[..., kpusim.Kernel], kind: str) -> kpusim.Kernel:
-    """A kernel that copies elements of a type."""
+    """Return a kernel that copies elements of a type."""
     return made(f"x: read {kind}[], o: output {kind}[]", "o[gid.x] = x[gid.x]")
 
 

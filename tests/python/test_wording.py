@@ -39,7 +39,7 @@ def traced(events: Any, name: str = "memory-trace", **options: Any) -> None:  # 
 
 
 def included(folder: str | None) -> kpusim.Program:
-    """A program that names a file of kernels."""
+    """Return a program that names a file of kernels."""
     Path("kernels").mkdir(exist_ok=True)
     Path("kernels/one.kern").write_text("kernel k workgroup(1) (o: output u32[]): o[gid.x] = 1 endkernel")
     text = "program p:\n#! kernels one.kern\nbuffer x : DDR (size = 4)\n"

@@ -33,7 +33,7 @@ class Page(check_page.Page):
 
 
 def checked(folder: Path, *, update: bool) -> tuple[str, Page]:
-    """The page as it would be now, and what is wrong with it."""
+    """Return the page as it would be now, and what is wrong with it."""
     page = Page(KPUSIM, PAGE, folder, update)
     script = folder / "tools/kpusim-reduce"
     script.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m kpusim.reduce.command \"$@\"\n")

@@ -25,7 +25,7 @@ def kinds_of(path: Path) -> list[str]:
 
 
 def stated(tmp_path: Path, seed: int, planted: dict[int, str], count: int = 120) -> Path:
-    """A network in a file."""
+    """Return a network in a file."""
     path = tmp_path / "model.onnx"
     onnx.save(network(seed, count, planted), path)
     return path

@@ -19,13 +19,13 @@ TEXT = "graph a\n  input x: %x f32[2]  host f32\n  %y = relu(%x)  f32[2]\n  outp
 
 
 def model(planted: str = "Elu") -> str:
-    """A network with an operator."""
+    """Return a network with an operator."""
     onnx.save(network(1, 8, {4: planted}), "model.onnx")
     return "model.onnx"
 
 
 def text(content: str) -> Path:
-    """A text of a graph, or none."""
+    """Return a text of a graph, or none."""
     Path("graph.txt").write_text(content)
     return Path("graph.txt")
 
@@ -39,13 +39,13 @@ def command(*words: str, code: int = 0) -> str:
 
 
 def there() -> str:
-    """A file that is there already."""
+    """Return a file that is there already."""
     Path("there.onnx").touch()
     return "there.onnx"
 
 
 def empty() -> Path:
-    """A model without a node."""
+    """Return a model without a node."""
     made = network(1, 1, {})
     del made.graph.node[:]
     onnx.save(made, "empty.onnx")

@@ -19,7 +19,7 @@ from support import EXTERNAL, KPUSIM, OTHERS, SMALL, WRITES, SafetyTest, kpusim
 
 
 def dead_pipe() -> int:
-    """The writing end of a pipe that nobody reads."""
+    """Return the writing end of a pipe that nobody reads."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer

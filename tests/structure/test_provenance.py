@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 def tracked() -> list[str]:
-    """All files of the repository."""
+    """Return all files of the repository."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
     return [name for name in listed.stdout.split("\0") if name]
 

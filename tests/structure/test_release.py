@@ -17,7 +17,7 @@ CMAKE = sys.argv[1]
 
 
 def read(name: str) -> str:
-    """A file of the repository."""
+    """Return a file of the repository."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
@@ -75,7 +75,7 @@ class Revision(unittest.TestCase):
             self.assertEqual(self.found(name, out), f"{commit[:12]}-dirty")
 
     def found(self, source: str, out: Path) -> str:
-        """The revision that it writes."""
+        """Return the revision that it writes."""
         script = ROOT / "cmake" / "revision.cmake"
         subprocess.run([CMAKE, f"-DSOURCE={source}", f"-DOUT={out}", "-P", str(script)], check=True)
         match = re.search(r'revision = "(.*)";', out.read_text())

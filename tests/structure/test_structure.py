@@ -85,7 +85,7 @@ Edges = dict[tuple[str, str], list[str]]
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every file of the repository, relative to it: tracked, or new and not ignored."""
+    """Return every file of the repository, relative to it: tracked, or new and not ignored."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return tuple(
@@ -94,20 +94,20 @@ def files() -> tuple[Path, ...]:
 
 
 def room(path: Path) -> str:
-    """The folder that a source counts to: two levels where USES has two."""
+    """Return the folder that a source counts to: two levels where USES has two."""
     first, *rest = path.parts[:-1] or ("",)
     second = f"{first}/{rest[0]}" if rest else ""
     return second if second and (second in USES or f"{first}/*" in USES) else first
 
 
 def row(folder: str) -> str:
-    """Its row in USES."""
+    """Return its row in USES."""
     return folder if folder in USES else f"{folder.partition('/')[0]}/*"
 
 
 @cache
 def may_include(name: str) -> frozenset[str]:
-    """Rows of USES that the folders of a row may include."""
+    """Return the rows of USES that the folders of a row may include."""
     direct = USES[name].split()
     return frozenset(direct).union(*(may_include(other) for other in direct))
 

@@ -38,7 +38,7 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
 
 
 def worker(address: str, tmp_path: Path, code: str | None = None) -> subprocess.Popen[bytes]:
-    """A worker with one thread, which no nanny starts again."""
+    """Return a worker with one thread, which no nanny starts again."""
     head = ["-c", code] if code else ["-m", "distributed.cli.dask_worker"]
     words = [
         address,

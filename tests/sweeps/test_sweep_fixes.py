@@ -34,65 +34,65 @@ POWER = "power.average_w"
 
 
 def spec(**stated: Any) -> Spec:  # noqa: ANN401
-    """A sweep, stated by a call."""
+    """Return a sweep, stated by a call."""
     return read_spec(None, {"programs": [GEMM], "platforms": ["npm_lite"], **stated})
 
 
 def axis(name: str, values: object, **stated: Any) -> Spec:  # noqa: ANN401
-    """One with an axis."""
+    """Return one with an axis."""
     return spec(axes={name: values}, **stated)
 
 
 def keeps(*constraints: str, **stated: Any) -> Spec:  # noqa: ANN401
-    """One with constraints."""
+    """Return one with constraints."""
     return spec(constraints=list(constraints), **stated)
 
 
 def program(**fields: object) -> Spec:
-    """One with a program that has these fields."""
+    """Return one with a program that has these fields."""
     return spec(programs=[{"file": GEMM, **fields}])
 
 
 def written(place: str, content: bytes) -> Path:
-    """A file."""
+    """Return a file."""
     Path(place).write_bytes(content)
     return Path(place)
 
 
 def file(text: str, place: str = "s.yaml") -> Spec:
-    """One, stated by a file with this text."""
+    """Return one, stated by a file with this text."""
     Path(place).parent.mkdir(exist_ok=True)
     Path(place).write_text(text)
     return read_spec(Path(place))
 
 
 def stated(text: str) -> Spec:
-    """The same with a program and more lines."""
+    """Return the same with a program and more lines."""
     return file(f"programs: [{GEMM}]\nplatforms: [npm_lite]\n{text}\n")
 
 
 def beside(name: str) -> Spec:
-    """A sweep's file in a folder of its own, with the program beside it."""
+    """Return a sweep's file in a folder of its own, with the program beside it."""
     Path("sub").mkdir(exist_ok=True)
     Path("sub/g.nem").write_text(Path(GEMM).read_text())
     return file(f"programs: [{name}]\nplatforms: [npm_lite]\n", "sub/s.yaml")
 
 
 def sweep(folder: str = "out", **stated: Any) -> kpusim.SweepResults:  # noqa: ANN401
-    """A sweep that is run; each of its points must be."""
+    """Return a sweep that is run; each of its points must be."""
     results = started(folder, **stated)
     assert results.rows and not any(row["error"] for row in results.rows)
     return results
 
 
 def started(folder: str = "out", **stated: Any) -> kpusim.SweepResults:  # noqa: ANN401
-    """The same, whatever comes of it."""
+    """Return the same, whatever comes of it."""
     given = {"programs": [GEMM], "platforms": ["npm_lite"], "workers": 1, **stated}
     return kpusim.sweep(folder=folder, **given)
 
 
 def failed(folder: str = "out", **stated: Any) -> str:  # noqa: ANN401
-    """The errors of its points."""
+    """Return the errors of its points."""
     return "\n".join(row["error"] for row in started(folder, **stated).rows)
 
 
@@ -117,7 +117,7 @@ def names(name: str, *words: str) -> str:
 
 
 def without(package: str, step: Step) -> object:
-    """A step where a package is not installed."""
+    """Return a step where a package is not installed."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
             patch.setitem(sys.modules, name, None)
@@ -125,7 +125,7 @@ def without(package: str, step: Step) -> object:
 
 
 def installed(extra: str, package: str, step: Step) -> object:
-    """A step where an extra is installed, which brings the package."""
+    """Return a step where an extra is installed, which brings the package."""
     wanted = [text for text in metadata.requires("kpusim") or () if text.endswith(f'extra == "{extra}"')]
     assert any(re.match(rf"{package}\b", text, re.IGNORECASE) for text in wanted), wanted
     return step()

@@ -30,7 +30,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
-    """The table on disk."""
+    """Return the table on disk."""
     with (folder / "table.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
@@ -199,7 +199,7 @@ def test_auto(tmp_path: Path) -> None:
 
 
 def small_model(path: Path) -> Path:
-    """Two convolutions and a product."""
+    """Return two convolutions and a product."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 

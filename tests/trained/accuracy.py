@@ -101,7 +101,7 @@ def mix_of(report: Path, precision: str) -> tuple[str, str]:
 
 
 def cells(row: Row, network: Trained) -> list[str]:
-    """The cells of a row."""
+    """Return the cells of a row."""
     one_type = found = compare(network, execute(network, row.precision), row.bound)
     share, worst = "0 %", ""
     if found.beyond > 0:

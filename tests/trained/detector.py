@@ -109,7 +109,7 @@ def loss_of(sides: Tensor, kinds: Tensor, wanted: list[Targets]) -> Tensor:
 
 
 def train(seed: int = 1) -> nn.Module:
-    """The network, trained; the same on the same machine."""
+    """Return the network, trained; the same on the same machine."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     model = yolov8n(len(KINDS)).train().to(memory_format=torch.channels_last)

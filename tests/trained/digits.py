@@ -63,7 +63,7 @@ def shifted(images: Tensor, most: int, rng: torch.Generator) -> Tensor:
 
 
 def turned(images: Tensor, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Each shifted, turned and scaled by random numbers of its own."""
+    """Return each shifted, turned and scaled by random numbers of its own."""
 
     def chance(*shape: int) -> Tensor:
         return torch.rand(len(images), *shape, generator=rng) * 2 - 1
@@ -78,7 +78,7 @@ def turned(images: Tensor, recipe: Recipe, rng: torch.Generator) -> Tensor:
 
 
 def train(name: str, seed: int = 1) -> nn.Module:
-    """The network, trained; the same on the same machine."""
+    """Return the network, trained; the same on the same machine."""
     recipe = RECIPES[name]
     torch.manual_seed(seed)
     rng = torch.Generator().manual_seed(seed)

@@ -78,13 +78,13 @@ def signed(share: float) -> str:
 
 
 def table(head: str, rows: list[list[str]]) -> str:
-    """A table of Markdown; columns of `head` are cut by |."""
+    """Return a table of Markdown; columns of `head` are cut by |."""
     lines = [f"| {head} |", "|" + "---|" * (head.count("|") + 1)]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
 
 
 def class_cells(group: Report) -> list[str]:
-    """A class of rows."""
+    """Return a class of rows."""
     return [
         group["class"],
         str(group["rows"]),
@@ -125,7 +125,7 @@ def peer_errors(row: Report) -> list[str]:
 
 
 def row_cells(row: Report, form: str) -> list[str]:
-    """A row of the long table."""
+    """Return a row of the long table."""
     cells = [
         row["row"],
         f"{row['measured']:.0f}",
@@ -168,7 +168,7 @@ HEADS = {
 
 
 def row_table(report: Report, form: str) -> str:
-    """Every row."""
+    """Return every row."""
     head = HEADS[form] + " | useful / fill / padding / stalled, % | remark"
     return table(head, [row_cells(row, form) for row in report["rows"]])
 
@@ -222,7 +222,7 @@ def marks_of(name: str) -> tuple[str, str]:
 
 
 def replaced(page: Path, text: str, name: str, content: str) -> str:
-    """The page with another table between the marks of this name."""
+    """Return the page with another table between the marks of this name."""
     marks = marks_of(name)
     pattern = re.compile(f"{re.escape(marks[0])}.*?{re.escape(marks[1])}", re.DOTALL)
     if len(pattern.findall(text)) != 1:
@@ -247,7 +247,7 @@ def last_class(study: Study) -> list[str]:
 
 
 def summary() -> str:
-    """All studies, from their pages."""
+    """Return all studies, from their pages."""
     rows = []
     for study in STUDIES:
         cells = last_class(study)

@@ -58,7 +58,7 @@ def counted_rows(study: Study, in_all_or_class: bool = False) -> list[tuple[floa
 
 
 def without_source(text: str) -> list[str]:
-    """Lines of a platform that set a field and do not say where its value is from."""
+    """Return the lines of a platform that set a field and do not say where its value is from."""
     return [
         line
         for line in text.splitlines()

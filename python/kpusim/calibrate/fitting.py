@@ -76,7 +76,7 @@ class Problem:
         self.scales = np.array([parameter.scale for parameter in parameters])
 
     def point(self, x: Sequence[float] | Vector) -> Point:
-        """Values as overrides."""
+        """Return the values as overrides."""
         pairs = zip(self.parameters, x, strict=True)
         return {parameter.name: parameter.value(float(value)) for parameter, value in pairs}
 
@@ -148,7 +148,7 @@ def check_count(rows: int, parameters: int) -> None:
 
 
 def fit(problem: Problem, start: Vector, *, keep_outliers: bool) -> Vector:
-    """The values with the least squares.
+    """Return the values with the least squares.
 
     Raises
     ------

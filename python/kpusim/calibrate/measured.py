@@ -135,7 +135,7 @@ def is_of_validate(text: str) -> bool:
 
 
 def layers_of(path: Path, digest: str) -> Measurements:
-    """The rows of such a file that have a shape and count."""
+    """Return the rows of such a file that have a shape and count."""
     rows = tuple(
         Row(line, name, Layer(path, line), "", group, cycles)
         for line, name, group, cycles, why in _core.measured_layers(os.fspath(path))

@@ -46,12 +46,12 @@ class Parameter:
         return abs(self.start) or max(1.0, self.high / 8)
 
     def value(self, number: float) -> float:
-        """A value that the platform takes: the nearest one in its bounds."""
+        """Return a value that the platform takes: the nearest one in its bounds."""
         inside = min(max(number, self.low), self.high)
         return round(inside) if self.whole else float(f"{inside:.9g}")
 
     def step(self, share: float) -> float:
-        """A step to either side."""
+        """Return a step to either side."""
         return max(1.0, float(round(share * self.scale))) if self.whole else share * self.scale
 
 
@@ -109,7 +109,7 @@ def bound_of(text: str) -> tuple[str, tuple[float, float]]:
 
 
 def _default_bounds(platform: Platform, name: str, start: float, whole_only: bool) -> tuple[float, float]:
-    """A wide range around the value, narrowed until the platform's rules take both ends."""
+    """Return a wide range around the value, narrowed until the platform's rules take both ends."""
     ends = []
     for end in (start / WIDTH, start * WIDTH) if start else (0.0, FROM_ZERO):
         for _ in range(12):

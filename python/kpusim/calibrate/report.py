@@ -13,7 +13,7 @@ LOOSE = 0.5  #: of an interval's width over its value: beyond it the data hardly
 
 
 def text_of(found: Calibration) -> str:
-    """The report."""
+    """Return the report."""
     rows = found.all_rows.after.rows
     lines = [f"{found.data.path.name}: {rows} rows fitted on {found.source}, {found.runs:,} simulations", ""]
     names = [item.parameter.name for item in found.fitted]
@@ -108,6 +108,6 @@ def check_text(name: str, found: Check) -> str:
 
 
 def check_json(found: Check) -> str:
-    """The same as JSON."""
+    """Return the same as JSON."""
     tree = {"schema": 1, "errors": asdict(found.errors), "bound": found.bound, "passed": found.passed}
     return json.dumps(tree, indent=1) + "\n"

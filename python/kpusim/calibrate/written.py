@@ -59,7 +59,7 @@ def stated_of(source: str) -> Stated | None:
 
 
 def platform_text(found: Calibration, target: Path, command: str, date: str) -> str:
-    """The file's text.
+    """Return the file's text.
 
     Raises
     ------

@@ -39,7 +39,7 @@ RATES = {"f16": "tops_fp16", "bf16": "tops_fp16", "posit16": "tops_fp16", "posit
 
 
 def platform_of(config: KPUConfig) -> Platform:
-    """The platform that a configuration describes.
+    """Return the platform that a configuration describes.
 
     Parameters
     ----------
@@ -73,19 +73,19 @@ def platform_of(config: KPUConfig) -> Platform:
 
 @cache
 def shipped() -> tuple[str, ...]:
-    """Names of the platforms that come with the package."""
+    """Return the names of the platforms that come with the package."""
     return tuple(Platform.names())
 
 
 @cache
 def loaded(name: str) -> Platform:
-    """A shipped platform, the same object each time, so that programs are not made anew."""
+    """Return a shipped platform, the same object each time, so that programs are not made anew."""
     return Platform.load(name)
 
 
 @cache
 def described(name: str) -> KPUConfig:
-    """A shipped platform as a configuration; not to be changed."""
+    """Return a shipped platform as a configuration; not to be changed."""
     return config_of(loaded(name))
 
 
@@ -98,7 +98,7 @@ def parts_of(name: str) -> tuple[MemoryConfig, ComputeConfig, list[KPUPrecision]
 
 
 def base_of(config: KPUConfig) -> str:
-    """The shipped platform that a configuration changes."""
+    """Return the shipped platform that a configuration changes."""
     if config.name in shipped() and config.name != BASE:
         return config.name
     own = described(BASE).supported_precisions
@@ -198,7 +198,7 @@ def _counts(name: str) -> tuple[int, int, int]:
 
 @cache
 def _platform(base: str, changes: str) -> Platform:
-    """A shipped platform with changes; the same object for the same ones."""
+    """Return a shipped platform with changes; the same object for the same ones."""
     fields: dict[str, OverrideValue] = json.loads(changes)
     rates = {name.split()[1]: str(fields.pop(name)) for name in list(fields) if name.startswith("rate ")}
     titles = {name: str(fields.pop(name)) for name in ("name", "version") if name in fields}
@@ -252,7 +252,7 @@ def ignored_fields(config: KPUConfig) -> list[str]:
 
 
 def config_of(platform: Platform) -> KPUConfig:
-    """The configuration that describes a platform of one kind of engine.
+    """Return the configuration that describes a platform of one kind of engine.
 
     Parameters
     ----------

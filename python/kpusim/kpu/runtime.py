@@ -184,7 +184,7 @@ def _text(shape: tuple[int, ...]) -> str:
 
 
 def mode_of(mode: SimulationMode | str) -> SimulationMode:
-    """A mode by its name.
+    """Return a mode by its name.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def mode_of(mode: SimulationMode | str) -> SimulationMode:
 
 
 def device_of(program: KPUProgram) -> Platform:
-    """The platform of a program, of whose configuration the compiler has warned already."""
+    """Return the platform of a program, of whose configuration the compiler has warned already."""
     if program.platform_text:
         return Platform.parse(program.platform_text)
     with warnings.catch_warnings():
@@ -208,7 +208,7 @@ def device_of(program: KPUProgram) -> Platform:
 
 
 def device_program(program: KPUProgram, config: KPUConfig | None) -> Program:
-    """The program of the device inside a program of the client, checked.
+    """Return the program of the device inside a program of the client, checked.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def device_program(program: KPUProgram, config: KPUConfig | None) -> Program:
 
 
 def difference(here: object, there: object, path: str = "") -> str:
-    """The first field in which two configurations differ; empty: none."""
+    """Return the first field in which two configurations differ; empty: none."""
     if is_dataclass(here) and type(here) is type(there):
         for item in fields(here):
             inner = difference(
@@ -347,6 +347,6 @@ def add_watts(metrics: KPUPerformanceMetrics) -> None:
 
 
 def trace_of(metrics: KPUPerformanceMetrics) -> list[str]:
-    """A line for each operation, the costliest first."""
+    """Return a line for each operation, the costliest first."""
     rows = sorted(metrics.op_metrics.items(), key=lambda item: -item[1]["cycles"])
     return [f"{name}: {row['cycles']:.0f} cycles, {row['energy_uj']:.6g} uJ" for name, row in rows]

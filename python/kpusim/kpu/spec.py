@@ -397,7 +397,7 @@ class KPUCompilerInterface(ABC):
 
     @abstractmethod
     def estimate_memory(self, model_path: Path, config: KPUConfig, precision: KPUPrecision) -> dict[str, int]:
-        """Bytes of ``weights``, ``activations``, ``peak_sram``, ``peak_dram``."""
+        """Return the bytes of ``weights``, ``activations``, ``peak_sram``, ``peak_dram``."""
 
 
 class KPURuntimeInterface(ABC):

@@ -236,7 +236,7 @@ class StillwaterKPUTarget:
 
 
 def onnx_file(model: object, shape: tuple[int, ...], folder: Path) -> Path:
-    """The model as an ONNX file: what PyTorch has is exported to `folder`.
+    """Return the model as an ONNX file: what PyTorch has is exported to `folder`.
 
     Raises
     ------
@@ -285,7 +285,7 @@ class PlainUnpickler(pickle.Unpickler):
     """Reads programs: nothing but the classes that they consist of."""
 
     def find_class(self, module: str, name: str) -> object:
-        """A class of a program, or an error."""
+        """Return a class of a program, or an error."""
         if module == "kpusim.kpu.spec" and (name.startswith("KPU") or name in SPEC_PARTS):
             return super().find_class(module, name)
         raise RuntimeError(
@@ -387,7 +387,7 @@ def register_target(name: str, target: object) -> None:
 
 
 def get_target(name: str) -> object:
-    """The target of a name.
+    """Return the target of a name.
 
     Raises
     ------

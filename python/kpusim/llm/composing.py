@@ -208,7 +208,7 @@ def estimate(
 
 
 def _sizes(values: Sequence[int], name: str, most: int = LONGEST) -> list[int]:
-    """Sizes, each once.
+    """Return the sizes, each once.
 
     Raises
     ------

@@ -29,7 +29,7 @@ class Fields:
         self.origin = origin
 
     def error(self, field: str, what: str, fix: str) -> UserError:
-        """An error about a field."""
+        """Return an error about a field."""
         return UserError(f"{self.origin}: `{field}` {what}. Fix: {fix}.")
 
     def has(self, field: str) -> bool:
@@ -41,7 +41,7 @@ class Fields:
         return self._tree.get(field)
 
     def count(self, field: str, default: int | None = None, least: int = 1) -> int:
-        """A size."""
+        """Return a size."""
         value = self._tree.get(field)
         value = default if value is None else value
         if value is None:
@@ -51,7 +51,7 @@ class Fields:
         return value
 
     def share(self, field: str, default: float) -> float:
-        """A number from 0 to 1."""
+        """Return a number from 0 to 1."""
         value = self._tree.get(field)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -77,7 +77,7 @@ class Fields:
         return known[value]
 
     def words(self, field: str, known: Sequence[str], length: int) -> list[str] | None:
-        """A word for each layer; None where it is not there."""
+        """Return a word for each layer; None where it is not there."""
         value = self._tree.get(field)
         if value is None:
             return None
@@ -100,7 +100,7 @@ class Fields:
                 )
 
     def inner(self, field: str) -> Fields:
-        """A configuration within."""
+        """Return a configuration within."""
         value = self._tree.get(field)
         if not isinstance(value, dict):
             raise self.error(field, "is no object", "give the model's own config.json")
@@ -108,7 +108,7 @@ class Fields:
 
 
 def read_fields(path: Path) -> Fields:
-    """The configuration in a file, or in a folder's config.json.
+    """Return the configuration in a file, or in a folder's config.json.
 
     Raises
     ------

@@ -73,13 +73,13 @@ class Formats:
         return 1 if self.quantized_cache else self.float_bytes
 
     def compiled(self, has_steps: bool) -> str:
-        """The compiler's ``precision`` of a model, with or without quantized values."""
+        """Return the compiler's ``precision`` of a model, with or without quantized values."""
         if has_steps:
             return "int4" if self.precision == "int4" else "int8"
         return FLOAT_PRECISIONS[self.precision]
 
     def weight_bytes(self, inputs: int, outputs: int) -> float:
-        """Bytes of a weight as it lies in DRAM, scales of blocks included."""
+        """Return the bytes of a weight as it lies in DRAM, scales of blocks included."""
         if self.precision == "int4":
             return inputs * outputs / 2 + -(-inputs // BLOCK) * outputs * self.float_bytes
         return inputs * outputs * (1 if self.precision == "int8" else self.float_bytes)

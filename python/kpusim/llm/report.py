@@ -34,7 +34,7 @@ NAMES = {
 
 
 def text_of(found: Estimate) -> str:
-    """The report."""
+    """Return the report."""
     lines = [_title(found)]
     for phase, title, unit in (("prompt", "first token", "prompt"), ("token", "a token", "context")):
         rows = [row for row in found.rows if row.phase == phase]
@@ -124,7 +124,7 @@ def _figures(value: float) -> str:
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    """A row as columns: parts and bounds in columns of their own."""
+    """Return a row as columns: parts and bounds in columns of their own."""
     named = {f.name: getattr(row, f.name) for f in fields(row)}
     for group in ("parts", "bounds", "bound_cycles"):
         for name, value in named.pop(group).items():
@@ -148,12 +148,12 @@ def _cell(value: object) -> object:
 
 
 def csv_of(found: Estimate) -> str:
-    """A row for each step."""
+    """Return a row for each step."""
     return _csv(map(_flat, found.rows))
 
 
 def _pieces(found: Estimate) -> list[dict[str, Any]]:
-    """A row for each piece: how often each step takes it, and its statistics."""
+    """Return a row for each piece: how often each step takes it, and its statistics."""
     rows = []
     for one, uses in found.pieces:
         counts = {f"count.{_label(found.rows[row])}": count for row, count in uses.items()}
@@ -185,7 +185,7 @@ def json_of(found: Estimate) -> str:
 
 
 def _without_nan(value: Any) -> Any:
-    """The same with null for what is no number, which JSON has no word for."""
+    """Return the same with null for what is no number, which JSON has no word for."""
     if isinstance(value, dict):
         return {key: _without_nan(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -194,7 +194,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def prepared(folder: Path, force: bool) -> Path:
-    """The folder of an estimate, made; its folder of models.
+    """Return the folder of an estimate, made; its folder of models.
 
     Raises
     ------

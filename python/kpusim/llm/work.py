@@ -38,7 +38,7 @@ class Piece:
 
 
 def pieces_of(model: Model, step: Step, *, whole: bool) -> dict[Piece, int]:
-    """The pieces of a step, with how often each comes."""
+    """Return the pieces of a step, with how often each comes."""
     if whole:
         return {Piece(step, whole=True): 1}
     counts = {Piece(step, kind): count for kind, count in _by_reach(model, step).items()}
@@ -75,7 +75,7 @@ def _by_reach(model: Model, step: Step) -> dict[Layer, int]:
 
 
 def graph_of(piece: Piece, model: Model, formats: Formats, routing: Routing) -> Graph:
-    """A piece as a model without weights."""
+    """Return a piece as a model without weights."""
     graph = Graph(model.name, formats)
     step = piece.step
     x = graph.input("x", [step.rows, model.hidden])

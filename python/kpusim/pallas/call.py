@@ -48,7 +48,7 @@ class Call:
         self.body = Body(notes, HANDLERS, axes, self.place, options_of(equation.params), names)
 
     def form(self, arrays: Sequence[int], results: Sequence[int]) -> Json:
-        """The whole."""
+        """Return the whole."""
         check_parameters(self.equation.params)
         mapping = self.grid_mapping
         jaxpr = self.equation.params["jaxpr"]
@@ -144,7 +144,7 @@ class Call:
         return found
 
     def block(self, mapping: Any, prefetched: Sequence[int]) -> Json:
-        """Sizes of a block and where it stands at each step."""
+        """Return the sizes of a block and where it stands at each step."""
         if mapping.transforms:
             raise Refused("a block with transforms, which only other dialects have")
         closed = mapping.index_map_jaxpr

@@ -40,7 +40,7 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
 @handles(*ELEMENTWISE)
 def plain(equation: Equation) -> Sequence[Atom]:
-    """The same operation here."""
+    """Return the same operation here."""
     name = equation.source.primitive.name
     if equation.params.get("accuracy") is not None:
         raise Refused(f"`{name}` with a chosen accuracy")
@@ -57,7 +57,7 @@ def add_any(equation: Equation) -> Sequence[Atom]:
 
 @handles("stop_gradient", "copy", "optimization_barrier", "multiple_of", "add_dependency", "name")
 def same(equation: Equation) -> Sequence[Atom]:
-    """A hint: its results are its operands."""
+    """Return a hint: its results are its operands."""
     return equation.atoms[: len(equation.source.outvars)]
 
 
@@ -131,7 +131,7 @@ def unpack_elementwise(equation: Equation) -> Sequence[Atom]:
 
 
 def packing(equation: Equation, unpacked: Any) -> tuple[Any, int, Any]:
-    """The narrow type, its bits, and the type of what holds several."""
+    """Return the narrow type, its bits, and the type of what holds several."""
     packed = np.dtype(equation.params["packed_dtype"])
     jx.element_type(packed)
     return packed, jx.bits_of(packed), np.dtype(f"uint{8 * np.dtype(unpacked).itemsize}")
@@ -145,7 +145,7 @@ def square(equation: Equation) -> Sequence[Atom]:
 
 @handles("integer_pow")
 def integer_pow(equation: Equation) -> Sequence[Atom]:
-    """A power with a constant exponent."""
+    """Return a power with a constant exponent."""
     return equation.emit("integer_pow", equation.atoms, y=int(equation.params["y"]))
 
 
@@ -196,7 +196,7 @@ def iota(equation: Equation) -> Sequence[Atom]:
 
 @handles("broadcast_to")
 def broadcast_to(equation: Equation) -> Sequence[Atom]:
-    """The same, the dimensions that there are being the last ones."""
+    """Return the same, the dimensions that there are being the last ones."""
     rank, own = len(equation.params["shape"]), len(equation.shape(0))
     return equation.emit("broadcast_in_dim", equation.atoms, dims=list(range(rank - own, rank)))
 
@@ -211,7 +211,7 @@ def broadcast_in_dim(equation: Equation) -> Sequence[Atom]:
 
 @handles("reshape")
 def reshape(equation: Equation) -> Sequence[Atom]:
-    """Another shape, row-major; of dimensions in another order if one is given."""
+    """Return another shape, row-major; of dimensions in another order if one is given."""
     atoms, order = equation.atoms[:1], equation.params.get("dimensions")
     if order is not None:
         turned = [equation.shape(0)[axis] for axis in order]
@@ -249,7 +249,7 @@ def stack(equation: Equation) -> Sequence[Atom]:
 
 @handles("pad")
 def pad(equation: Equation) -> Sequence[Atom]:
-    """Elements around and between; negative ones cut."""
+    """Return the elements around and between; negative ones cut."""
     low, high, interior = zip(*equation.params["padding_config"], strict=True)
     return equation.emit("pad", equation.atoms, low=ints(low), high=ints(high), interior=ints(interior))
 
@@ -262,7 +262,7 @@ def rev(equation: Equation) -> Sequence[Atom]:
 
 @handles("slice")
 def static_slice(equation: Equation) -> Sequence[Atom]:
-    """A part, at places that are known."""
+    """Return a part, at places that are known."""
     params = equation.params
     start, limit = ints(params["start_indices"]), ints(params["limit_indices"])
     stride = ints(params["strides"] or [1] * len(start))
@@ -376,7 +376,7 @@ def sort(equation: Equation) -> Sequence[Atom]:
 
 @handles("top_k")
 def top_k(equation: Equation) -> Sequence[Atom]:
-    """The largest of the last axis, with their places."""
+    """Return the largest of the last axis, with their places."""
     shape, rank, k = list(equation.shape(0)), len(equation.shape(0)), int(equation.params["k"])
     axis = int(equation.params.get("axis", -1)) % rank
     if axis == rank - 1:
@@ -460,7 +460,7 @@ def ints(values: Any) -> list[int]:
 
 
 def coverage() -> str:
-    """The primitives that kernels may consist of, as a table of the documentation."""
+    """Return the primitives that kernels may consist of, as a table of the documentation."""
     from kpusim.pallas import (  # noqa: F401  (enter their handlers)
         randomness,
         refs,

@@ -43,7 +43,7 @@ class Inspection:
     error: str = ""
 
     def __str__(self) -> str:
-        """A table."""
+        """Return a table."""
         rows = [f"kernels: {', '.join(self.calls)}"]
         rows += [f"  {name:24}{count:6}" for name, count in self.primitives.most_common()]
         rows += [f"not supported: {place}: {what}" for what, place in self.unsupported]

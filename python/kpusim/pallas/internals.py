@@ -242,7 +242,7 @@ def is_core_map(equation: Any) -> bool:
 
 
 def as_call(equation: Any) -> Any:
-    """A kernel of `pl.kernel` on TensorCores as a `pallas_call`, whose grid they are.
+    """Return a kernel of `pl.kernel` on TensorCores as a `pallas_call`, whose grid they are.
 
     Of a `run_state` around kernels a call of what it does to values; None of any other equation.
     """
@@ -287,7 +287,7 @@ def mapping_of_cores(jaxpr: Any, mesh: Any, operands: int, results: int) -> Any:
 
 
 def at_place_of(equation: Any) -> Any:
-    """A context in which what jax makes has the place of `equation`."""
+    """Return a context in which what jax makes has the place of `equation`."""
     return source_info_util.user_context(equation.source_info.traceback)
 
 
@@ -309,7 +309,7 @@ def is_of_computed_size(error: Exception) -> bool:
 
 
 def place_of_error(error: Exception) -> str:
-    """The innermost line of a caller's file that an error went through."""
+    """Return the innermost line of a caller's file that an error went through."""
     library = os.path.dirname(os.__file__) + os.sep + "contextlib.py"
     frames = traceback.extract_tb(error.__traceback__)
     found = [
@@ -327,7 +327,7 @@ def place(file: str, line: int, function: str) -> str:
 
 
 def argument_names(jaxpr: Any) -> Sequence[str]:
-    """Names of its arguments, as far as jax knows them."""
+    """Return the names of its arguments, as far as jax knows them."""
     names: Sequence[str] = jaxpr.debug_info.safe_arg_names(len(jaxpr.invars))
     return names
 
@@ -402,12 +402,12 @@ def is_key(dtype: Any) -> bool:
 
 
 def as_key(words: Any, dtype: Any) -> Any:
-    """The keys that have these words; other arrays as they are."""
+    """Return the keys that have these words; other arrays as they are."""
     return prng.random_wrap(words, impl=dtype._impl) if is_key(dtype) else words
 
 
 def words(value: Any) -> Any:
-    """The words of keys; another value as it is."""
+    """Return the words of keys; another value as it is."""
     return jax.random.key_data(value) if is_key(getattr(value, "dtype", None)) else value
 
 
@@ -430,7 +430,7 @@ def varying(aval: Any) -> frozenset[Any]:
 
 
 def varying_as(value: Any, aval: Any) -> Any:
-    """A callback's result, said to differ along the axes along which `aval` does."""
+    """Return a callback's result, said to differ along the axes along which `aval` does."""
     axes = varying(aval) - varying(jax.typeof(value))
     return jax.lax.pcast(value, tuple(axes), to="varying") if axes else value
 
@@ -441,7 +441,7 @@ def is_pallas_key(kind: Any) -> bool:
 
 
 def opened(closed: Any) -> tuple[Any, Sequence[Any]]:
-    """A jaxpr and the values of its constants."""
+    """Return a jaxpr and the values of its constants."""
     return (closed.jaxpr, closed.consts) if isinstance(closed, ClosedJaxpr) else (closed, ())
 
 
@@ -489,7 +489,7 @@ def copy_parts(equation: Any) -> list[Any]:
 
 
 def plain_ref(ref: Any) -> tuple[Any, Sequence[Any]]:
-    """A ref and its transforms."""
+    """Return a ref and its transforms."""
     if isinstance(ref, TransformedRef):
         inner, before = plain_ref(ref.ref)
         return inner, (*before, *ref.transforms)

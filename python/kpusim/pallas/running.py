@@ -78,7 +78,7 @@ class Device:
         return [jax.device_put(result) for result in compiled(*operands)]
 
     def as_call(self, equation: Any) -> Any:
-        """A kernel of `pl.kernel` as a `pallas_call`, the same each time; None if it is none."""
+        """Return a kernel of `pl.kernel` as a `pallas_call`, the same each time; None if it is none."""
         if equation.primitive not in jx.OF_CORES:
             return None
         # the equation is kept with it, so that its id is not used again
@@ -139,7 +139,7 @@ class Compiled:
             return jx.pallas_call_p.bind(*given, **self.equation.params)
 
     def load(self) -> Loaded:
-        """The program, made when it is first asked for."""
+        """Return the program, made when it is first asked for."""
         loaded = self.loaded
         if loaded is None:
             # no lock: the export computes with jax, whose threads may be those that would wait for it
@@ -194,7 +194,7 @@ def as_wanted(array: Any, wanted: Any) -> Any:
 
 
 def on_device(function: Callable[..., Any], device: Device) -> Callable[..., Any]:
-    """The function, with its kernels on the device."""
+    """Return the function, with its kernels on the device."""
     captured: dict[Any, Any] = {}
 
     def wrapper(*arguments: Any, **keywords: Any) -> Any:
@@ -236,7 +236,7 @@ def types_of(leaves: Sequence[Any], tree: Any) -> tuple[tuple[Any, ...], ...]:
 
 
 def as_array(value: Any) -> Any:
-    """An operand of a kernel, of keys their words. The device takes arrays of NumPy, so those stay."""
+    """Return an operand of a kernel, of keys their words. The device takes arrays of NumPy, so those stay."""
     value = jx.words(value)
     fits = isinstance(value, np.ndarray) and value.dtype == jax.dtypes.canonicalize_dtype(value.dtype)
     return value if fits else jax.numpy.asarray(value)
@@ -333,7 +333,7 @@ def while_loop(params: Any, values: list[Any], device: Device) -> Sequence[Any]:
         return evaluated(*body, [*of_body, *state], device)
 
     def trip_of_rows(state: Sequence[Any]) -> Sequence[Any]:
-        """Rows that are done keep what they have."""
+        """Return the rows that are done keep what they have."""
         rows = goes_on(state)
         return [
             jax.numpy.where(rows.reshape(rows.shape + (1,) * (new.ndim - rows.ndim)), new, old)

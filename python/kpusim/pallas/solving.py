@@ -16,7 +16,7 @@ Array = Any
 
 @handles("triangular_solve")
 def triangular_solve(equation: Equation) -> Sequence[Atom]:
-    """The x of a x = b or x a = b, of which one triangle of a counts."""
+    """Return the x of a x = b or x a = b, of which one triangle of a counts."""
     return equation.inlined(lambda a, b: solved(equation.params, a, b))
 
 
@@ -53,7 +53,7 @@ def by_rows(a: Array, b: Array, unit_diagonal: bool) -> Array:
 
 @handles("cholesky")
 def cholesky(equation: Equation) -> Sequence[Atom]:
-    """The lower factor; NaN where there is none."""
+    """Return the lower factor; NaN where there is none."""
     return equation.inlined(factor)
 
 

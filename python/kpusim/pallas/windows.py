@@ -115,7 +115,7 @@ def reduce_xor(equation: Equation) -> Sequence[Atom]:
 
 
 def each_by(equation: Equation, constants: Sequence[Any]) -> Combine:
-    """The function of scalars that an equation has, on every element."""
+    """Return the function of scalars that an equation has, on every element."""
     function = jx.function_of(equation.params["jaxpr"], constants)
 
     def combine(left: Several, right: Several) -> Several:
@@ -143,7 +143,7 @@ def folded(combine: Combine, arrays: Several, axes: Sequence[int]) -> Several:
 
 @handles("select_and_gather_add")
 def select_and_gather_add(equation: Equation) -> Sequence[Atom]:
-    """The tangent of pooling: of each window that of the chosen element."""
+    """Return the tangent of pooling: of each window that of the chosen element."""
 
     def combine(left: Several, right: Several) -> Several:
         keep = equation.params["select_prim"].bind(left[0], right[0])

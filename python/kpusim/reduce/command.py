@@ -75,7 +75,7 @@ def _run(words: list[str]) -> int:
 
 
 def text_of(found: Reduced, path: str) -> str:
-    """The report."""
+    """Return the report."""
     lines = [f"before: {found.before}", f"after:  {found.after}"]
     lines += [f"left out: {what}" for what in found.cuts]
     if not found.complete:

@@ -119,7 +119,7 @@ class OnnxNetwork:
         )
 
     def _empty(self) -> Any:
-        """The model without its graph's contents."""
+        """Return the model without its graph's contents."""
         onnx = extra("onnx", "`kpusim reduce`", "onnx")
         model = onnx.ModelProto()
         for name in ("ir_version", "producer_name"):
@@ -130,7 +130,7 @@ class OnnxNetwork:
         return model
 
     def _checked(self, model: Any) -> OnnxNetwork | None:
-        """The model with its types inferred anew, if ONNX's own rules take it."""
+        """Return the model with its types inferred anew, if ONNX's own rules take it."""
         onnx = extra("onnx", "`kpusim reduce`", "onnx")
         del model.graph.value_info[:]
         for value in model.graph.output:

@@ -37,7 +37,7 @@ class Errors:
                 self._least[index], self._most[index] = min(seen) - WIDER, max(seen) + WIDER
 
     def best(self, predicted: Vector) -> Vector:
-        """The objectives at their best; largest ones are negative here."""
+        """Return the objectives at their best; largest ones are negative here."""
         return tuple(
             p * (low if p >= 0 else high)
             for p, low, high in zip(predicted, self._least, self._most, strict=True)

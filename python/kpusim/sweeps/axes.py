@@ -79,7 +79,7 @@ def kind_of(name: str) -> Kind:
 def unknown(
     what: str, name: str, known: Iterable[str], otherwise: str = "`kpusim list params` names them."
 ) -> str:
-    """A message for a name that is not known, with the nearest one."""
+    """Return a message for a name that is not known, with the nearest one."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"there is no {what} `{name}`. Fix: {f'did you mean `{near[0]}`?' if near else otherwise}"
 
@@ -177,7 +177,7 @@ def in_order(derived: Sequence[Derived]) -> list[Derived]:
 
 
 def parameter_values(platform: Platform) -> dict[str, Quantity]:
-    """The numbers of a platform by path; of several engines the first."""
+    """Return the numbers of a platform by path; of several engines the first."""
     units = {row.path: row.unit for row in Platform.parameters() if row.type in ("integer", "real")}
     found: dict[str, Quantity] = {}
     path: list[str] = []
@@ -195,7 +195,7 @@ def parameter_values(platform: Platform) -> dict[str, Quantity]:
 
 
 def derived_values(derived: Sequence[Derived], known: Mapping[str, Quantity]) -> dict[str, OverrideValue]:
-    """The values that follow from known ones, in the order of ``in_order``."""
+    """Return the values that follow from known ones, in the order of ``in_order``."""
     numbers = dict(known)
     results: dict[str, OverrideValue] = {}
     for item in derived:

@@ -177,7 +177,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _values(text: str) -> Any:
-    """A list where there are commas outside of brackets, as YAML reads its items."""
+    """Return a list where there are commas outside of brackets, as YAML reads its items."""
     yaml = yaml_module()
     parts, depth, start = [], 0, 0
     for index, letter in enumerate(text):
@@ -267,7 +267,7 @@ def _dry_run(spec: Spec) -> int:
 
 
 def summary(results: SweepResults) -> str:
-    """A few lines for a terminal: points, failures, notes, the best designs."""
+    """Return a few lines for a terminal: points, failures, notes, the best designs."""
     rows = results.rows
     failed = [row for row in rows if row["error"]]
     front = len({row["design"] for row in results.front()})
@@ -286,7 +286,7 @@ def summary(results: SweepResults) -> str:
 
 
 def front_text(results: SweepResults, count: int = 10) -> str:
-    """The best designs as a table, balanced ones first."""
+    """Return the best designs as a table, balanced ones first."""
     names = ["point", "program", *results.axes, *(name.removeprefix("-") for name in results.objectives)]
     if len(results.header["sweep"]["platforms"]) > 1:
         names.insert(2, "platform")

@@ -78,7 +78,7 @@ class Bounds:
 
 
 def bounds_of(formula: Formula) -> Bounds | None:
-    """The bounds that a formula of that form states; None for any other."""
+    """Return the bounds that a formula of that form states; None for any other."""
     for sign, mirrored in (("<=", ">="), (">=", "<="), ("<", ">"), (">", "<")):
         left, found, right = formula.text.partition(sign)
         if not found:

@@ -40,7 +40,7 @@ class Design:
         return {k: v for k, v in self.values.items() if not k.startswith((OPTION, PARAM))}
 
     def options(self) -> dict[str, OverrideValue]:
-        """Options of the program's front end."""
+        """Return the options of the program's front end."""
         return {k.removeprefix(OPTION): v for k, v in self.values.items() if k.startswith(OPTION)}
 
     def params(self) -> dict[str, int]:
@@ -69,14 +69,14 @@ class Space:
         return found[::-1]
 
     def index(self, indices: list[int]) -> int:
-        """The number of a combination."""
+        """Return the number of a combination."""
         number = 0
         for length, at in zip(self.lengths, indices, strict=True):
             number = number * length + at
         return number
 
     def design(self, number: int, index: int) -> Design:
-        """A combination, as the design of this number."""
+        """Return a combination, as the design of this number."""
         platform, *rest = self.indices(index)
         name = self.spec.platforms[platform]
         values = {axis.name: axis.values[at] for axis, at in zip(self.spec.axes, rest, strict=True)}
@@ -98,7 +98,7 @@ class Space:
 
 
 def designs_of(spec: Spec, space: Space) -> list[Design]:
-    """The designs of a sweep that does not search, in order; the same for the same sweep."""
+    """Return the designs of a sweep that does not search, in order; the same for the same sweep."""
     picked = _CHOOSERS[spec.sample](spec, space)
     found: list[Design] = []
     for index in picked:

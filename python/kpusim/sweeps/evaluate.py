@@ -64,7 +64,7 @@ class Task:
     retarget: bool = False
 
     def command(self) -> str:
-        """The command that runs it alone."""
+        """Return the command that runs it alone."""
         words = ["kpusim", "run", self.program, "--platform", self.platform]
         for name, value in self.sets.items():
             words += ["--set", f"{name}={text_of(value)}"]
@@ -153,7 +153,7 @@ class Evaluator:
         return changed
 
     def _program(self, task: Task, platform: Platform) -> Program:
-        """The program for a platform: compiled again only where that may change it."""
+        """Return the program for a platform: compiled again only where that may change it."""
         source = (task.program, task.mode, key_of(task.options))
         made_for = (source, without_energy(platform.text()))
         if self._last is not None and self._last[0] == made_for:
@@ -178,7 +178,7 @@ class Evaluator:
 
 
 def without_energy(text: str) -> str:
-    """A platform's text without what only prices its actions: programs do not depend on it."""
+    """Return a platform's text without what only prices its actions: programs do not depend on it."""
     return re.sub(r"(?m)^energy \{\n(?:  .*\n)*\}\n", "", text)
 
 

@@ -65,7 +65,7 @@ class Formula:
         return cls(text, frozenset(names), isinstance(tree, ast.Compare), tree)
 
     def value(self, values: Mapping[str, Quantity]) -> Quantity:
-        """The number that it is for these values of its names."""
+        """Return the number that it is for these values of its names."""
         try:
             result = _value(self._tree, values)
         except (ZeroDivisionError, OverflowError, ValueError) as error:
@@ -181,7 +181,7 @@ def _value(node: ast.expr, values: Mapping[str, Quantity]) -> Quantity:
 
 
 def _alike(left: Quantity, right: Quantity) -> Quantity:
-    """The right one in the unit of the left one."""
+    """Return the right one in the unit of the left one."""
     return right.in_unit(left.unit) if left.unit else right
 
 

@@ -22,7 +22,7 @@ def dominates(a: Vector, b: Vector) -> bool:
 
 
 def front_of(vectors: Mapping[int, Vector]) -> list[int]:
-    """The numbers of those that no other one dominates, in order. Of equal ones all."""
+    """Return the numbers of those that no other one dominates, in order. Of equal ones all."""
     if not vectors:
         return []
     numbers = sorted(vectors, key=lambda number: (vectors[number], number))
@@ -57,7 +57,7 @@ def hypervolume(vectors: Sequence[Vector], reference: Vector) -> float:
 
 
 def combined(spec: Spec, rows: Sequence[Mapping[str, float]]) -> Vector | None:
-    """The objectives of a design, of the rows of all programs; None where one lacks a statistic."""
+    """Return the objectives of a design, of the rows of all programs; None where one lacks a statistic."""
     vector: list[float] = []
     for objective in spec.objectives:
         values = [row.get(objective.name) for row in rows]

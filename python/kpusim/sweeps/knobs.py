@@ -124,7 +124,7 @@ class _Data:
         self.values: list[Axis] = [_sorted({x[index] for x in self.x}) for index in range(len(self.axes))]
 
     def points(self, designs: Sequence[int]) -> tuple[int, ...]:
-        """The points of designs."""
+        """Return the points of designs."""
         return tuple(row["point"] for design in designs for row in self.rows[design])
 
     def with_value(self, index: int, value: object) -> list[int]:
@@ -238,7 +238,7 @@ def _knob(data: _Data, index: int, share: float) -> Knob:
 
 
 def _knee(data: _Data, index: int, means: Mapping[Any, float]) -> Claim | None:
-    """The smallest value whose mean is within KNEE of the best one at or above it."""
+    """Return the smallest value whose mean is within KNEE of the best one at or above it."""
     values = data.values[index]
     if len(values) < 3 or any(isinstance(value, (str, bool)) for value in values):
         return None

@@ -112,7 +112,7 @@ class LocalWorkers:
         return outcomes
 
     def _replaced(self, worker: _Worker, again: deque[Task], why: str) -> list[Outcome]:
-        """A new process in place of one; its tasks come again, but for one that has ended too many."""
+        """Return a new process in place of one; its tasks come again, but for one that has ended too many."""
         worker.process.kill()
         worker.process.wait()
         worker.connection.close()
@@ -131,7 +131,7 @@ class LocalWorkers:
 
 
 def _started() -> _Worker:
-    """A new process. It is no fork: nothing of the caller's main module runs in it."""
+    """Return a new process. It is no fork: nothing of the caller's main module runs in it."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(

@@ -69,24 +69,24 @@ class Quantity:
 
 
 def _units_like(unit: str) -> str:
-    """The units that a value of this one can be given in."""
+    """Return the units that a value of this one can be given in."""
     kind = DIMENSION_OF.get(unit)
     return f"a number of {unit}" if kind is None else f"one of {', '.join(DIMENSIONS[kind])}"
 
 
 def whole(value: float) -> float:
-    """An int where it is one."""
+    """Return an int where it is one."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
 def number_of(text: str) -> float:
-    """A number as it is written; an int where it is whole."""
+    """Return a number as it is written; an int where it is whole."""
     plain = text.replace("_", "")
     return int(plain) if plain.isdigit() else whole(float(plain))
 
 
 def quantity_of(text: str) -> Quantity | None:
-    """The quantity that a text is, signed or not; None when it is something else."""
+    """Return the quantity that a text is, signed or not; None when it is something else."""
     stripped = text.strip()
     sign = -1 if stripped.startswith("-") else 1
     match = QUANTITY.fullmatch(stripped.lstrip("+-").strip())

@@ -51,7 +51,7 @@ def write_report(results: SweepResults, path: Path, *, force: bool = False) -> N
 
 
 def page_of(results: SweepResults) -> str:
-    """The page as text."""
+    """Return the page as text."""
     template = resources.files("kpusim.sweeps").joinpath("report.html").read_text(encoding="utf-8")
     # a `<` could end the script in which the data stands
     data = json.dumps(data_of(results), separators=(",", ":")).replace("<", "\\u003c")
@@ -152,7 +152,7 @@ def _knobs(results: SweepResults, name: str) -> dict[str, Any]:
 
 
 def _explained(results: SweepResults, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A point, run again; where that is not possible, why."""
+    """Return a point, run again; where that is not possible, why."""
     number = row["point"]
     try:
         point = results.point(number)

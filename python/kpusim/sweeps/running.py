@@ -117,7 +117,7 @@ class Running:
         return Result(table, complete, interrupted, self.notes)
 
     def table(self) -> Table:
-        """Rows of all points that count so far, up to the first that is missing."""
+        """Return the rows of all points that count so far, up to the first that is missing."""
         programs = self.spec.programs
         rows: list[Row] = []
         for number in sorted(self._shown):

@@ -61,7 +61,7 @@ def search(running: Running) -> Iterator[None]:
 
 
 def _values(running: Running, judge: Judge, design: Design | None, how: How) -> list[float]:
-    """The objectives of a design; one that fails, or keeps not its constraints, is the worst."""
+    """Return the objectives of a design; one that fails, or keeps not its constraints, is the worst."""
     worst = [WORST] * len(running.spec.objectives)
     if design is None:
         return worst

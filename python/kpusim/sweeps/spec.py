@@ -131,7 +131,7 @@ def text_digest(content: object) -> str:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A file and those beside it whose names stand in it: includes, external data."""
+    """Return a file and those beside it whose names stand in it: includes, external data."""
     content = path.read_bytes()
     others = (other for other in sorted(path.parent.iterdir()) if other != path and other.is_file())
     return [path, *(other for other in others if len(other.name) > 2 and os.fsencode(other.name) in content)]
@@ -157,7 +157,7 @@ class Reader:
         self.files: dict[str, str] = {}
 
     def read(self) -> Spec:
-        """The sweep; a SpecError for the first mistake."""
+        """Return the sweep; a SpecError for the first mistake."""
         self._check_keys(self.tree, KEYS, ())
         platforms = self._platforms()
         given = self._options(("options",), self.tree.get("options", {}))

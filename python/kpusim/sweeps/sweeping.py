@@ -136,7 +136,7 @@ def _entry(item: Any, name: str | None, folder: Path) -> Any:
 
 
 def _exported(item: Any, name: str, place: Path) -> Path:
-    """A module of PyTorch as an ONNX file, exported once: a file that is there stays."""
+    """Return a module of PyTorch as an ONNX file, exported once: a file that is there stays."""
     from kpusim.torch.models import exported_file
 
     module, inputs = item if isinstance(item, tuple) and len(item) == 2 else (item, None)

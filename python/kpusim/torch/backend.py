@@ -61,7 +61,7 @@ class Options(Mixing):
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Options:
-        """Options out of the dictionary of torch.compile."""
+        """Return the options out of the dictionary of torch.compile."""
         names = set(cls.__dataclass_fields__)
         if unknown := sorted(set(given or {}) - names):
             raise UserError(
@@ -93,7 +93,7 @@ LAST: list[Run] = []
 
 
 def last_run() -> Run | None:
-    """The results of the last graph that was executed: outputs, cycles, causes, energy.
+    """Return the results of the last graph that was executed: outputs, cycles, causes, energy.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def needs_gradient(value: object) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A size as a number."""
+    """Return a size as a number."""
     return int(value) if isinstance(value, torch.SymInt) else value
 
 
@@ -216,7 +216,7 @@ def specialize(
 
 
 def compiled(model: Captured, options: Options, what: str, samples: Any = None) -> Program:
-    """A captured model as a program of the device.
+    """Return a captured model as a program of the device.
 
     Raises
     ------

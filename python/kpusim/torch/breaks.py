@@ -29,7 +29,7 @@ def break_text(first: Any) -> str:
 
 
 def place_text(reason: Any) -> str:
-    """A break: its reason and the source line."""
+    """Return a break: its reason and the source line."""
     at = next((f" ({frame.filename}:{frame.lineno})" for frame in reversed(reason.user_stack)), "")
     return str(reason.reason).splitlines()[0].rstrip(".") + at
 

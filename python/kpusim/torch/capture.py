@@ -92,7 +92,7 @@ class Flat(torch.nn.Module):
             return torch.fx.Interpreter(self.inner).run(*arguments)
 
     def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """The tensors among the outputs."""
+        """Return the tensors among the outputs."""
         flat, self.structure.spec = pytree.tree_flatten(self.called(self.arguments(inputs)))
         self.structure.kept = [None if isinstance(value, torch.Tensor) else (value,) for value in flat]
         tensors = [value for value in flat if isinstance(value, torch.Tensor)]
@@ -188,7 +188,7 @@ TRAINING_ARGUMENT = {
 
 
 def flat_program(flat: Flat, inputs: tuple[Any, ...], what: str) -> torch.export.ExportedProgram:
-    """A module as a graph whose only effects are its outputs.
+    """Return a module as a graph whose only effects are its outputs.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def flat_program(flat: Flat, inputs: tuple[Any, ...], what: str) -> torch.export
 
 
 def exported(module: torch.nn.Module, inputs: tuple[Any, ...], what: str) -> torch.export.ExportedProgram:
-    """A module as a graph of ATen operators.
+    """Return a module as a graph of ATen operators.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def exported(module: torch.nn.Module, inputs: tuple[Any, ...], what: str) -> tor
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something."""
+    """Return the first line of an error's text that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0].rstrip('.') if lines else ''}"
 
@@ -241,7 +241,7 @@ def place_in(error: BaseException) -> str:
 
 
 def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
-    """An exported program as an ONNX model.
+    """Return an exported program as an ONNX model.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
 def onnx_program(
     program: torch.export.ExportedProgram, what: str, *, optimize: bool = True
 ) -> torch.onnx.ONNXProgram:
-    """The exporter's result, simplified by it if `optimize` is set.
+    """Return the exporter's result, simplified by it if `optimize` is set.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def onnx_program(
 
 
 def unknown_operators(program: torch.export.ExportedProgram) -> list[Location]:
-    """The operators that the exporter lacks, each with its source line; none where it has no table."""
+    """Return the operators that the exporter lacks, each with its source line; none where it has no table."""
     try:
         from torch.onnx._internal.exporter._registration import ONNXRegistry
     except ImportError:  # another version of PyTorch
@@ -333,7 +333,7 @@ def refuse_training(program: torch.export.ExportedProgram, what: str) -> None:
 
 
 def captured(model: onnx_ir.Model) -> Captured:
-    """Bytes of a model, and its weights beside them."""
+    """Return the bytes of a model, and its weights beside them."""
     places = {node.name or "": place for node in model.graph if (place := place_of(node))}
     weights = detach(model)
     return Captured(
@@ -366,12 +366,12 @@ def detach(model: onnx_ir.Model) -> dict[str, memoryview]:
 
 
 def place_of(node: onnx_ir.Node) -> str:
-    """The user's source line that a node came from: the innermost that is not PyTorch's."""
+    """Return the user's source line that a node came from: the innermost that is not PyTorch's."""
     return user_line(node.metadata_props.get("pkg.torch.onnx.stack_trace", ""))
 
 
 def user_line(trace: str) -> str:
-    """The innermost line of a stack that is not PyTorch's, as file:line."""
+    """Return the innermost line of a stack that is not PyTorch's, as file:line."""
     found = ""
     for line in trace.splitlines():
         text = line.strip()

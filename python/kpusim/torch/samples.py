@@ -79,7 +79,7 @@ class Call:
             yield leaves(with_tensors[0], sample)
 
     def text(self) -> str:
-        """Names, with the number of tensors where an argument holds several."""
+        """Return the names, with the number of tensors where an argument holds several."""
         parts = []
         for name, value in self.named:
             count = sum(1 for _ in leaves(value, value))
@@ -89,7 +89,7 @@ class Call:
 
 
 def parameter_names(function: Any, count: int) -> list[str]:
-    """Names of so many positional arguments."""
+    """Return the names of so many positional arguments."""
     owner = getattr(function, "__self__", function)  # dynamo calls a method of modules
     target = owner.forward if isinstance(owner, torch.nn.Module) else function
     try:

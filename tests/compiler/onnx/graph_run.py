@@ -42,7 +42,7 @@ SMALL_FLOATS = {
 
 
 def file_of(name: str) -> str:
-    """The file of a tensor."""
+    """Return the file of a tensor."""
     return name.replace("/", "_") + ".npy"
 
 
@@ -60,7 +60,7 @@ def as_file(array: Array) -> Array:
 
 
 def from_file(array: Array, type_: int) -> Array:
-    """The array in the type that the model declares."""
+    """Return the array in the type that the model declares."""
     wide = {TensorProto.INT64: np.int64, TensorProto.UINT64: np.uint64, TensorProto.DOUBLE: np.float64}
     if type_ in wide:
         return array.view(wide[type_]).reshape(array.shape[:-1])

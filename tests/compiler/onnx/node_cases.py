@@ -98,7 +98,7 @@ def with_constants(case: Case) -> Case:
 
 
 def reason_of(error: str) -> str:
-    """The reason in an error text, without names."""
+    """Return the reason in an error text, without names."""
     found = re.search(r"node `[^`]*` \(([\w.]+)\): (.*)", error)
     text = f"{found[1]}: {found[2]}" if found else error.strip().splitlines()[-1].split("error: ")[-1]
     text = re.sub(r"`[^`]*`", "`..`", text)
@@ -121,7 +121,7 @@ class Counts:
     reasons: dict[str, list[str]]
 
     def wrong(self) -> list[str]:
-        """Names of cases that run and give other values."""
+        """Return the names of cases that run and give other values."""
         return [
             name for reason, names in self.reasons.items() if reason.startswith("WRONG") for name in names
         ]
@@ -153,7 +153,7 @@ def count(tool: str, pattern: str) -> Counts:
 
 
 def operators(tool: str) -> str:
-    """The operators that are taken."""
+    """Return the operators that are taken."""
     listed = subprocess.run([tool, "--operators"], check=True, capture_output=True, text=True).stdout
     names = []
     for line in listed.splitlines():
@@ -167,7 +167,7 @@ def operators(tool: str) -> str:
 
 
 def page(tool: str, counts: Counts) -> str:
-    """The generated part of docs/onnx.md."""
+    """Return the generated part of docs/onnx.md."""
     lines = [
         "## Operators",
         "",

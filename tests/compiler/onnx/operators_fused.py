@@ -12,7 +12,7 @@ Generator = Callable[[Draft], Case]
 
 
 def fused(name: str, operands: list[Operand], outputs: int = 1, **attributes: object) -> Case:
-    """A model of one such node; trailing operands that are left out are none."""
+    """Return a model of one such node; trailing operands that are left out are none."""
     while operands[-1] is None:
         operands.pop()
     domain = "" if name == "SimplifiedLayerNormalization" else "com.microsoft"
@@ -50,7 +50,7 @@ JOINED: dict[str, list[float]] = {
 
 
 def fused_conv(d: Draft) -> Case:
-    """A bias, a sum, an activation; each may be left out but the last."""
+    """Return a bias, a sum, an activation; each may be left out but the last."""
     name = d.pick(list(JOINED))
     group, each, out, kernel = d.integer(1, 2), d.integer(1, 5), d.integer(1, 4), d.integer(1, 3)
     size = d.integer(kernel, 9)
@@ -104,7 +104,7 @@ def gelu(name: str) -> Generator:
 
 
 def quick_gelu(d: Draft) -> Case:
-    """The factor of the sigmoid."""
+    """Return the factor of the sigmoid."""
     return fused("QuickGelu", [d.floats(d.shape())], alpha=float(d.pick([1.702, 1.0, 0.5])))
 
 

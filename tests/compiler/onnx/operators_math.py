@@ -187,7 +187,7 @@ def clip(d: Draft) -> Case:
 
 
 def prelu(d: Draft) -> Case:
-    """A slope that broadcasts to the operand."""
+    """Return a slope that broadcasts to the operand."""
     shape = d.shape(2)
     slope = [shape[1]] + [1] * (len(shape) - 2) if d.chance() else [1]
     return case("PRelu", d.opset(9), [d.floats(shape), d.weight(d.floats(slope, 0, 1))])
@@ -212,7 +212,7 @@ def cast(d: Draft) -> Case:
 
 
 def matmul(d: Draft) -> Case:
-    """All that NumPy multiplies."""
+    """Return all that NumPy multiplies."""
     m, k, n = d.integer(1, 9), d.integer(1, 20), d.integer(1, 9)
     lead = d.shape(0, 2, 4)
     a, b = d.pick(

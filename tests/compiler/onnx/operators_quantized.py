@@ -34,7 +34,7 @@ class Steps:
         return Const(self.d.floats([], low, high))
 
     def operand(self, shape: Sequence[int]) -> list[Operand]:
-        """An input, or sometimes a constant."""
+        """Return an input, or sometimes a constant."""
         numbers = self.numbers(shape)
         return [Const(numbers) if self.d.chance(0.2) else numbers, self.scale(), self.zero()]
 
@@ -44,7 +44,7 @@ class Steps:
 
 
 def qlinear(name: str, operands: list[Operand], *, ours: bool = False, **attributes: object) -> Case:
-    """One node. A sum that lies at a half may be rounded the other way."""
+    """Return one node. A sum that lies at a half may be rounded the other way."""
     if all(operand is None or isinstance(operand, Const) for operand in operands):
         first = next(operand for operand in operands if isinstance(operand, Const) and operand.array.ndim)
         operands[operands.index(first)] = first.array
@@ -123,7 +123,7 @@ def concat(d: Draft) -> Case:
 
 
 def where(d: Draft) -> Case:
-    """One of two operands."""
+    """Return one of two operands."""
     steps, shape = Steps(d), d.shape()
     condition = d.ints(shape, 0, 1, bool)
     return qlinear("QLinearWhere", [condition, *steps.operand(shape), *steps.operand(shape), *steps.result()])
@@ -177,7 +177,7 @@ def conv(d: Draft) -> Case:
 
 
 def last_pool(d: Draft) -> Case:
-    """The greatest of integers, channels last."""
+    """Return the greatest of integers, channels last."""
     steps = Steps(d)
     shape = [d.integer(1, 2), d.integer(3, 7), d.integer(3, 7), d.integer(1, 9)]
     window = {

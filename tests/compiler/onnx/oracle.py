@@ -71,13 +71,13 @@ def by_numpy(case: Case) -> dict[str, Array] | None:
 
 
 def range_of(array: Array) -> float:
-    """The distance of the extremes from 0, without infinities."""
+    """Return the distance of the extremes from 0, without infinities."""
     finite = array[np.isfinite(array)]
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
 def error_of(got: Array, wanted: Array) -> float:
-    """The largest error; infinite where one is finite and the other not."""
+    """Return the largest error; infinite where one is finite and the other not."""
     with np.errstate(all="ignore"):
         same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
         error = np.where(same, 0.0, np.abs(got - wanted))

@@ -31,7 +31,7 @@ def model(
     type_: int = TensorProto.FLOAT,
     outputs: tuple[str, ...] = ("y",),
 ) -> Model:
-    """A model with one input x [2, 3]."""
+    """Return a model with one input x [2, 3]."""
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -43,12 +43,12 @@ def model(
 
 
 def relu(x: str = "x", y: str = "y", name: str = "") -> onnx.NodeProto:
-    """The simplest node."""
+    """Return the simplest node."""
     return helper.make_node("Relu", [x], [y], name=name)
 
 
 def weight(shape: list[int], name: str = "w") -> TensorProto:
-    """A constant of ones."""
+    """Return a constant of ones."""
     return numpy_helper.from_array(np.ones(shape, np.float32), name)
 
 
@@ -415,7 +415,7 @@ class Notes(unittest.TestCase):
 
 
 def varint(value: int) -> bytes:
-    """A number as Protobuf writes it."""
+    """Return a number as Protobuf writes it."""
     result = bytearray()
     while value >= 128:
         result.append(value & 127 | 128)

@@ -23,12 +23,12 @@ TOOL = ""
 
 
 def node(type_: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
-    """A node with names in one string."""
+    """Return a node with names in one string."""
     return helper.make_node(type_, inputs.split(), outputs.split(), **attributes)
 
 
 def whole(values: object) -> Const:
-    """A constant of int64."""
+    """Return a constant of int64."""
     return Const(np.array(values, np.int64))
 
 
@@ -48,7 +48,7 @@ class Models(unittest.TestCase):
     def model(
         self, nodes: list[onnx.NodeProto], operands: dict[str, Operand], outputs: str, opset: int = 17
     ) -> Case:
-        """A model of these nodes."""
+        """Return a model of these nodes."""
         return model_case("model", opset, nodes, operands, outputs.split())
 
     def test_unsorted_and_unnamed(self) -> None:

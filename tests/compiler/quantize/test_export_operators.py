@@ -32,7 +32,7 @@ def write(case: Case, folder: Path) -> None:
 
 
 def exported(case: Case, folder: Path) -> Case:
-    """The exported model, a valid one, with what ONNX Runtime makes of it."""
+    """Return the exported model, a valid one, with what ONNX Runtime makes of it."""
     model = onnx.load(folder / "qdq.onnx")
     onnx.checker.check_model(model, full_check=True)
     result = replace(case, model=model, bounds={})

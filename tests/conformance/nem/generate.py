@@ -60,7 +60,7 @@ def all_cases() -> list[Case]:
 
 
 def literal(value: object) -> str:
-    """An attribute value as NEM writes it."""
+    """Return an attribute value as NEM writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
@@ -103,7 +103,7 @@ def program(case: Case) -> str:
 
 
 def npy(array: np.ndarray) -> bytes:
-    """A .npy file."""
+    """Return a .npy file."""
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()

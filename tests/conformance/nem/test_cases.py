@@ -36,7 +36,7 @@ class RuleCases(unittest.TestCase):
         self.path = Path(folder.name) / "topic.cases"
 
     def read(self, text: str) -> rule_cases.Files:
-        """The files of a text."""
+        """Return the files of a text."""
         self.path.write_text(text)
         return rule_cases.read(self.path)
 

@@ -41,12 +41,12 @@ Array = npt.NDArray[np.generic]
 
 
 def values(elem: str, patterns: Array) -> npt.NDArray[np.float64]:
-    """The numbers of patterns."""
+    """Return the numbers of patterns."""
     return patterns.view(TYPES[elem]).astype(np.float64)
 
 
 def rounded(elem: str, numbers: npt.NDArray[np.float64]) -> Array:
-    """The patterns nearest to numbers: finite ones stay finite, and so do infinities of f8e4m3."""
+    """Return the patterns nearest to numbers: finite ones stay finite, and so do infinities of f8e4m3."""
     most = float(ml_dtypes.finfo(TYPES[elem]).max)
     cut = np.clip(numbers, -most, most)
     if elem == "f8e5m2":
@@ -134,7 +134,7 @@ class Program:
 
 
 def pairs() -> tuple[Array, Array]:
-    """Every pair of patterns."""
+    """Return every pair of patterns."""
     every = np.arange(256, dtype=np.uint8)
     return np.repeat(every, 256), np.tile(every, 256)
 

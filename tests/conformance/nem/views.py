@@ -101,7 +101,7 @@ def position(attrs: dict, axis: int, i: int, size: int, out: int) -> float:
 
 
 def taps(attrs: dict, axis: int, i: int, size: int, out: int) -> list[tuple[int, float]]:
-    """Elements along a dimension of X, and their weights."""
+    """Return the elements along a dimension of X, and their weights."""
     at = position(attrs, axis, i, size, out)
     if attrs.get("mode", "nearest") == "linear":
         at = min(max(at, 0.0), size - 1.0)
