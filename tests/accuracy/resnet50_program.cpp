@@ -30,7 +30,8 @@ struct Tensor {
     int l2 = -1;  ///< slot in L2; -1: DDR
     int64_t width() const { return size + 2 * border; }
     int64_t bytes() const { return width() * width() * channels; }
-    /// Rows and columns from (y, x) on, of some channels; (0, 0) is the first pixel inside the border.
+    /// Returns the rows and columns from (y, x) on, of some channels; (0, 0) is the first pixel inside the
+    /// border.
     TensorType type(int64_t rows, int64_t columns, int64_t part) const {
         return tensor(ElemType::i8, {1, rows, columns, part})
             .layout("NHWC")
@@ -202,7 +203,8 @@ class Builder {
         return task;
     }
 
-    /// Weights of a chunk, from the slab in L2; they stay while the chunks of a layer fit the slots.
+    /// Returns the weights of a chunk, from the slab in L2; they stay while the chunks of a layer fit the
+    /// slots.
     Task load_weights(const Block& b, int64_t c, int64_t part, Slot*& slot) {
         const size_t place = static_cast<size_t>(c / b.step) % 2;
         slot = &weights_[place];
@@ -251,7 +253,7 @@ class Builder {
         return requant;
     }
 
-    /// The 3x3 maximum pool after conv1.
+    /// Returns the 3x3 maximum pool after conv1.
     Tensor pool(const Tensor& x) {
         p_.wait(last_);
         last_.clear();

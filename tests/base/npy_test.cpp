@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// The bytes that the format's specification asks for, put together by hand.
+/// Returns the bytes that the format's specification asks for, put together by hand.
 std::string npy_bytes(const std::string& dictionary, const std::string& data, int major = 1) {
     std::string header = dictionary;
     const size_t prefix = major == 1 ? 10 : 12;

@@ -8,7 +8,7 @@
 namespace kpu::tile_schedule::plain {
 namespace {
 
-/// The nearest value with `digits` significand bits and exponents from `lowest` on, ties to even.
+/// Returns the nearest value with `digits` significand bits and exponents from `lowest` on, ties to even.
 double rounded(double value, int digits, int lowest) {
     if (value == 0 || !std::isfinite(value)) return value;
     const double quantum = std::ldexp(1, std::max(std::ilogb(value), lowest) - digits + 1);

@@ -36,7 +36,7 @@ class Machine {
     std::map<uint32_t, double> scales_;  ///< scale of the tile at an address
 };
 
-/// Random little-endian elements: floats in [-1, 1), integers of the whole range.
+/// Returns random little-endian elements: floats in [-1, 1), integers of the whole range.
 std::string random_data(ElemType elem, uint64_t count, SplitMix64& random);
 
 struct RandomSchedule {

@@ -27,7 +27,7 @@ Tensor tensor(const std::string& name, uint32_t rows, uint32_t cols, Role role) 
     return result;
 }
 
-/// The network of the original: three layers, ReLU after the first two.
+/// Returns the network of the original: three layers, ReLU after the first two.
 Graph mlp() {
     Graph graph;
     graph.tensors = {tensor("x", 128, 128, Role::input),        tensor("w1", 128, 64, Role::weight),

@@ -48,7 +48,7 @@ class Judge final : public BankObserver {
     std::optional<bool> last_;
 };
 
-/// Random bursts to few rows, reads and writes, whose source is their row.
+/// Returns random bursts to few rows, reads and writes, whose source is their row.
 ListTrace random_trace(const AddressMap& map, uint32_t channels, uint64_t count) {
     std::vector<TraceRequest> requests;
     uint64_t x = 88172645463325252u;

@@ -19,8 +19,8 @@ struct Outcome {
     double cycles = 0, read_latency = 0, activates = 0;
 };
 
-/// The traffic of replay() on the arithmetic channel: at most one request a clock, and in flight at most
-/// `outstanding` reads, and as many writes as a write queue holds.
+/// Returns the traffic of replay() on the arithmetic channel: at most one request a clock, and in flight at
+/// most `outstanding` reads, and as many writes as a write queue holds.
 Outcome replay_simple(const model::DramTiming& timing, TraceSource& trace, size_t outstanding,
                       size_t write_queue) {
     model::DdrChannel channel(timing, Clock(timing.clock_hz));  // core cycles are nCK

@@ -133,7 +133,7 @@ class Oracle {
 
 class Generator {
   public:
-    /// Every second program carries tokens.
+    /// Returns every second program carries tokens.
     explicit Generator(uint32_t seed) : random_(seed), carries_(seed % 2 == 1) {}
 
     BoundProgram make() {

@@ -17,7 +17,7 @@ struct ContainerParts {
 
 /// Nothing when the section table does not fit the bytes.
 std::optional<ContainerParts> split_container(std::string_view bytes);
-/// A container of the canonical layout with right checksums.
+/// Returns a container of the canonical layout with right checksums.
 std::string join_container(const ContainerParts& parts);
 
 }  // namespace kpu::fuzz

@@ -145,7 +145,7 @@ void change_list(Message& message, const FieldDescriptor& field, std::mt19937& r
                         static_cast<int>(random() % size));
 }
 
-/// A message below `message`, or none: where to go on.
+/// Returns a message below `message`, or none: where to go on.
 Message* child_of(Message& message, const FieldDescriptor& field, std::mt19937& random) {
     if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || random() % 8 == 0) return nullptr;
     const Reflection& access = *message.GetReflection();

@@ -47,7 +47,7 @@ void verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLi
     }
 }
 
-/// Every file that a text includes is there, and empty.
+/// Returns every file that a text includes is there, and empty.
 std::optional<nem::SourceFile> empty_file(const std::string& name, const std::string&) {
     return nem::SourceFile{"included " + name, ""};
 }

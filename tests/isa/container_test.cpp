@@ -155,7 +155,7 @@ TEST(Container, LargeProgramsArePacked) {
     }
 }
 
-/// A container with this program section of kind 3, its checksums right.
+/// Returns a container with this program section of kind 3, its checksums right.
 std::string with_packed_section(const std::string& section) {
     const auto put = [](std::string& out, uint64_t value, int count) {
         for (int i = 0; i < count; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);

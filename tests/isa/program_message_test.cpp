@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// The sample, whose data stand beside it or nowhere.
+/// Returns the sample, whose data stand beside it or nowhere.
 KPUProgram sample() {
     KPUProgram program = test::relu_rows().program;
     program.clear_data();

@@ -96,7 +96,7 @@ class Generator {
         return "";
     }
 
-    /// An index, mostly inside.
+    /// Returns an index, mostly inside.
     std::string index(int depth) {
         if (tame_) return own_;
         switch (below(5)) {
@@ -150,7 +150,7 @@ class Generator {
         return literal(type);
     }
 
-    /// An element of one of the buffers of a type.
+    /// Returns an element of one of the buffers of a type.
     std::string load(Type type, int depth) {
         if (type == Type::u32 && chance(3)) return fmt::format("p[{}]", free_index(depth));
         if (type == Type::u32 && chance(2)) return fmt::format("t[{}]", shared_index(depth));
@@ -160,7 +160,7 @@ class Generator {
         return fmt::format("{}[{}]", buffer_of(type), index(depth));
     }
 
-    /// An expression without errors in most cases.
+    /// Returns an expression without errors in most cases.
     std::string expression(Type type, int depth) {
         if (depth > 4 || chance(4)) return leaf(type);
         switch (below(7)) {
@@ -218,7 +218,7 @@ class Generator {
         return text;
     }
 
-    /// A random operation of the table that gives `type`.
+    /// Returns a random operation of the table that gives `type`.
     std::string operate(Type type, int depth) {
         if (is_narrow(type)) return leaf(type);
         for (int tries = 0; tries < 40; ++tries) {

@@ -41,8 +41,8 @@ struct RandomKernel {
     std::vector<uint64_t> scalars;
 };
 RandomKernel random_kernel(uint64_t seed);
-/// One whose invocations touch elements of their own, those of their workgroup between barriers, and by atomics of one
-/// kind: free of races.
+/// Returns one whose invocations touch elements of their own, those of their workgroup between barriers, and
+/// by atomics of one kind: free of races.
 RandomKernel tame_kernel(uint64_t seed);
 
 }  // namespace kpu::kernel_test

@@ -241,7 +241,7 @@ TEST(Tile, PowersAndRemaindersOfFloats) {
               f({1.5, -1.5, 1.5, 2, -0.F}));
 }
 
-/// A kernel from f32[2, 3] to what `expression` of x is, n elements of a type.
+/// Returns a kernel from f32[2, 3] to what `expression` of x is, n elements of a type.
 template <typename T>
 std::vector<T> shaped(const std::string& expression, const std::string& type, size_t n,
                       const std::string& shape) {

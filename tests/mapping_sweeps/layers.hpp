@@ -42,7 +42,7 @@ Bounds bounds_of(const Layer& layer, ElemType elem, const platforms::Platform& p
 
 /// Sides from 64 to 2^most, their logarithms evenly distributed.
 std::vector<Layer> random_products(size_t count, double most);
-/// Products and convolutions of all kinds.
+/// Returns the products and convolutions of all kinds.
 std::vector<Layer> random_layers(size_t count);
 /// Chains of layers.
 std::vector<std::vector<Layer>> small_networks();

@@ -189,7 +189,8 @@ TEST(Trace, the_recorded_states_add_up_to_the_statistics) {
     }
 }
 
-/// A configuration in which every parameter matters, and a mix of streams that uses everything at once.
+/// Returns a configuration in which every parameter matters, and a mix of streams that uses everything at
+/// once.
 MemoryConfig tight_config() {
     MemoryConfig config = plain_config();
     for (SramConfig* sram : {&config.l2, &config.l1[0]}) {

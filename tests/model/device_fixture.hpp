@@ -56,7 +56,7 @@ inline Outcome run(const proto::Platform& platform, const BoundProgram& program,
     return result;
 }
 
-/// Every completion, by stepping from task to task.
+/// Returns every completion, by stepping from task to task.
 inline Outcome run_by_task(const proto::Platform& platform, const BoundProgram& program) {
     DeviceOptions options;
     options.hazards = false;

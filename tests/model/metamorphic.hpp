@@ -38,7 +38,7 @@ struct Anomalies {
     double sum = 0;          ///< sum of better time / worse time - 1; of a direction below 0
 };
 
-/// The shipped devices that take part, half of the programs with a DRAM controller.
+/// Returns the shipped devices that take part, half of the programs with a DRAM controller.
 const std::vector<std::string>& metamorphic_platforms();
 
 /// Runs random programs on a device, and on it with each parameter one step up and one down.
@@ -66,7 +66,7 @@ class Metamorphic {
 
 void add(std::map<std::string, Anomalies>& to, const std::map<std::string, Anomalies>& from);
 
-/// The largest anomaly that docs/anomalies.md states for a parameter; 0 where it lists none.
+/// Returns the largest anomaly that docs/anomalies.md states for a parameter; 0 where it lists none.
 double anomaly_bound(const std::string& path);
 
 }  // namespace kpu::model

@@ -299,7 +299,8 @@ std::vector<Change> random_changes(uint64_t seed) {
     return changes;
 }
 
-/// The program with a token written down that others imply: of a task, what one of its producers waits for.
+/// Returns the program with a token written down that others imply: of a task, what one of its producers
+/// waits for.
 std::optional<BoundProgram> with_implied_token(const BoundProgram& program, uint64_t seed) {
     std::vector<std::pair<size_t, uint32_t>> choices;  // task, statement
     const auto parent = [&](uint32_t statement) { return program.statements[statement].parent; };

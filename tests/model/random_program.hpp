@@ -57,7 +57,7 @@ class RandomProgram {
     void save();
     void product();
     void vector_work();
-    /// One task of a random vector opcode from tiles a and b into tile y.
+    /// Returns one task of a random vector opcode from tiles a and b into tile y.
     builder::Task any_vector_task(const Tile& a, const Tile& b, const Tile& y, bool& uses_b);
     builder::Task view_task(const Tile& a, const Tile& b, const Tile& y, bool& uses_b);
     void narrow();

@@ -16,7 +16,7 @@ let a = region(B, 0, 64)
 let b = region(B, 64, 64)
 )";
 
-/// The carried tokens of a statement as "task/loop/distance".
+/// Returns the carried tokens of a statement as "task/loop/distance".
 std::vector<std::string> carried_of(const KPUProgram& program, int statement) {
     std::vector<std::string> result;
     for (const proto::Carried& c : program.statement(statement).task().carried())

@@ -57,7 +57,8 @@ Area nvdla(uint32_t macs, uint64_t buffer_kib, uint32_t node_nm) {
     return {report.mm2, report.low, report.high, "", "", ""};
 }
 
-/// One chip of Simba: 16 processing elements of 64 MACs and 43 KiB, 64 KiB of global buffer, a RISC-V core.
+/// Returns one chip of Simba: 16 processing elements of 64 MACs and 43 KiB, 64 KiB of global buffer, a RISC-V
+/// core.
 Area simba() {
     Platform platform = load("gemmini16");
     proto::Engine& engine = *platform.mutable_engine(0);

@@ -17,7 +17,7 @@ using traces::UnitInfo;
 
 constexpr double kib = 1024, mib = 1024 * kib;
 
-/// The units of a device whose engines are joined by a crossbar.
+/// Returns the units of a device whose engines are joined by a crossbar.
 std::vector<UnitInfo> units_of(const Platform& platform) {
     std::vector<UnitInfo> units;
     const auto add = [&](UnitKind kind, int engine, uint32_t count, std::string name = "") {

@@ -51,7 +51,7 @@ platforms::Platform equivalent_platform(const CoreInfo& core, const Widths& widt
 
 constexpr int64_t bank_bytes = 16384;
 
-/// A dense i8 array of values that fit.
+/// Returns a dense i8 array of values that fit.
 NpyArray bytes_of(const std::vector<int32_t>& values, std::vector<int64_t> shape) {
     NpyArray array{"|i1", std::move(shape), {}};
     for (const int32_t value : values) array.data.push_back(static_cast<char>(value));
@@ -64,8 +64,8 @@ std::vector<int32_t> integers_of(const NpyArray& array) {
     return values;
 }
 
-/// Products of their own, in order. With DMA each one's operands are loaded from L2 into one of two slots of
-/// L1.
+/// Returns the products of their own, in order. With DMA each one's operands are loaded from L2 into one of
+/// two slots of L1.
 std::shared_ptr<const Module> products_program(const std::vector<Job>& jobs, bool dma) {
     using namespace builder;
     Program p("products");

@@ -23,7 +23,7 @@ void put_bits(Port& port, int bit, int width, uint32_t value) {
     }
 }
 
-/// The 32-bit word `index` of a port.
+/// Returns the 32-bit word `index` of a port.
 template <class Port>
 uint32_t get_word(const Port& port, uint64_t index) {
     if constexpr (std::is_integral_v<Port>) {

@@ -253,7 +253,7 @@ TEST(SimulationTest, LimitStopsTheRun) {
     EXPECT_EQ(simulation.stats().integer("cycles.total"), 500u);
 }
 
-/// Every field, so that two streams compare as sets.
+/// Returns every field, so that two streams compare as sets.
 std::vector<std::string> sorted_bytes(const traces::Events& events) {
     std::vector<std::string> all;
     for (const traces::Event& event : events)

@@ -37,7 +37,7 @@ BoundAttr word_attr(const std::string& name, const std::string& text) {
 }
 BoundAttrs attributes(std::vector<BoundAttr> list) { return {std::move(list)}; }
 
-/// The bytes of Y, the same of both engines.
+/// Returns the bytes of Y, the same of both engines.
 template <class T>
 std::vector<T> result(const char* opcode, std::vector<Operand> inputs, Operand y,
                       const BoundAttrs& attrs = {}) {

@@ -456,7 +456,7 @@ std::string text_of(Case& made) {
     return text;
 }
 
-/// The bytes of the outputs, and how many of them left the range of their type.
+/// Returns the bytes of the outputs, and how many of them left the range of their type.
 std::vector<uint8_t> run(ComputeBackend& backend, OpcodeId id, Case& made) {
     std::vector<Tensor> in, out;
     Beyond beyond;

@@ -52,7 +52,7 @@ Graph random_transformer(uint64_t seed);
 Graph random_mixture(uint64_t seed);
 
 std::vector<Data> random_inputs(const Graph& graph, Random& random);
-/// The host's outputs, f32 all.
+/// Returns the host's outputs, f32 all.
 std::vector<std::vector<float>> outputs_of(const Graph& graph, const std::vector<Data>& host_inputs);
 /// Greatest difference of all outputs, relative to the range of each.
 double difference(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b);
@@ -65,7 +65,7 @@ Options options_of_array(uint64_t side);
 /// "conv2d relu", in order.
 std::string opcodes_of(const Graph& graph);
 size_t count(const Graph& graph, const std::string& opcode);
-/// Elements that transposes move.
+/// Returns the elements that transposes move.
 uint64_t moved(const Graph& graph);
 const Node& find(const Graph& graph, const std::string& opcode);
 std::vector<std::string> absorbed(const Node& node);

@@ -11,7 +11,7 @@ using graph::ints;
 using graph::real;
 using ::testing::ElementsAre;
 
-/// A graph of one input [2,3]; `make` adds nodes and gives the output.
+/// Returns a graph of one input [2,3]; `make` adds nodes and gives the output.
 template <class Make>
 Graph graph_of(Make make) {
     Builder b(1);
@@ -356,7 +356,8 @@ TEST(Simplify, OtherHeadsKeepTheirMatrices) {
     EXPECT_NE(simplified(Heads{1, 2, 4, 1, 16, 12, false, true}).find("add"), std::string::npos);
 }
 
-/// A convolution between quantize and dequantize, its weights as an exporter writes them: O, I, height, width.
+/// Returns a convolution between quantize and dequantize, its weights as an exporter writes them: O, I,
+/// height, width.
 Graph quantised_model() {
     Builder b(1);
     const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({1, 2, 4, 4}));

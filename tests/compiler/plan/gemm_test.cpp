@@ -15,7 +15,7 @@ struct Sides {
     int64_t m, n, k;
 };
 
-/// A product of a host's matrix and constant weights; the host gets the sums.
+/// Returns a product of a host's matrix and constant weights; the host gets the sums.
 graph::Graph product(const Sides& sides, ElemType elem) {
     const bool integers = elem == ElemType::i8;
     graph::Graph graph;
@@ -80,8 +80,8 @@ Times times_of(const Sides& sides, ElemType elem, const platforms::Platform& pla
     return times;
 }
 
-/// The slower of the array, padding included, and DRAM, which moves every element once; before it the first
-/// tiles of the array come, after it the last one leaves.
+/// Returns the slower of the array, padding included, and DRAM, which moves every element once; before it the
+/// first tiles of the array come, after it the last one leaves.
 double bound(const Sides& sides, const Target& target) {
     const proto::SystolicArray& array = target.engines[0].array();
     const auto tiles = [](int64_t size, uint32_t side) { return std::ceil(double(size) / side); };

@@ -217,7 +217,7 @@ inline std::unique_ptr<runtime::Simulation> simulated(const Graph& graph,
     return simulation;
 }
 
-/// The program with one of the tilings around that of each operation, and what those tilings must be.
+/// Returns the program with one of the tilings around that of each operation, and what those tilings must be.
 inline Module with_others(Maker& maker, const Target& target, const Lowered& lowered) {
     const Plan around = with_neighbours(lowered.plan, target, {});
     std::vector<Tiling> others;
@@ -239,7 +239,7 @@ inline Module with_others(Maker& maker, const Target& target, const Lowered& low
     return result.emitted.module;
 }
 
-/// A graph's program, with its weights.
+/// Returns a graph's program, with its weights.
 inline Lowered lower(Graph graph, const Target& target, const Guide& guide = {}) {
     Lowered result = compiler::lower(plan(std::move(graph), target, guide), target);
     add_weights(result);
@@ -291,7 +291,7 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
     return result;
 }
 
-/// One inference; beside it two, which share their weights.
+/// Returns one inference; beside it two, which share their weights.
 inline Result run(Maker& maker, const std::string& device, const platforms::Overrides& overrides = {},
                   const MappingWishes* strips = nullptr) {
     run_several(maker, device, overrides, 2, strips);

@@ -88,7 +88,8 @@ TEST(Placement, FixedHomesNeedNotBeTakenInTheOrderOfTheProgram) {
     EXPECT_EQ(traffic(plan), 0u);
 }
 
-/// The least traffic of any set of storages that L2 could hold by their bytes alone: no plan is better.
+/// Returns the least traffic of any set of storages that L2 could hold by their bytes alone: no plan is
+/// better.
 uint64_t least_traffic(const std::vector<Storage>& storages, uint64_t l2) {
     uint64_t least = UINT64_MAX;
     for (uint32_t set = 0; set < 1u << storages.size(); ++set) {

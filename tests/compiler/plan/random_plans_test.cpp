@@ -145,7 +145,7 @@ class RandomPlan {
         return any;
     }
 
-    /// One of those that the search kept, or that are near them.
+    /// Returns one of those that the search kept, or that are near them.
     Plan with_other_tilings(const Plan& plan, const Target& target, const Guide& guide) {
         const Plan near = with_neighbours(plan, target, guide);
         std::vector<Tiling> tilings;

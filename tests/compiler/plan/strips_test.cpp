@@ -109,7 +109,7 @@ void attention(Maker& maker, const Heads& heads) {
     maker.output(product(shares, input(heads.columns, heads.width)));
 }
 
-/// Bytes of DRAM as they are found, and without strips.
+/// Returns the bytes of DRAM as they are found, and without strips.
 std::pair<uint64_t, uint64_t> traffic(const Heads& heads) {
     Maker maker(ElemType::f16, 4), same(ElemType::f16, 4);
     attention(maker, heads);

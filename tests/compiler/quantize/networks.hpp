@@ -78,7 +78,7 @@ struct Network {
 
 inline std::unique_ptr<Samples> samples_of(const Graph& graph) { return open_samples(graph, "random:7"); }
 
-/// The first output, on the host's arrays.
+/// Returns the first output, on the host's arrays.
 inline std::vector<double> run(const Graph& graph, const std::vector<Data>& arrays) {
     const auto engine = values::make_fast_backend();
     Value value;

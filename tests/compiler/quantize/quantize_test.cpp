@@ -42,7 +42,7 @@ Network random_network(uint64_t seed) {
     return net;
 }
 
-/// A float graph of one node, on the numbers that the operands of `node` stand for.
+/// Returns a float graph of one node, on the numbers that the operands of `node` stand for.
 std::vector<double> float_result(const Graph& graph, const Node& node, const std::vector<Data>& data) {
     Graph twin;
     std::vector<ValueId> operands;
