@@ -247,7 +247,7 @@ std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) c
         fresh);
 }
 
-/// Returns the places tiles one after the other, or as the whole tensor is.
+/// Returns a kept tile: tiles stand one after the other, or as the whole tensor is.
 Tile Tiles::kept(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);
     const builder::Buffer& buffer = buffer_of_kept(operand);
