@@ -139,7 +139,7 @@ class Search {
         return false;
     }
 
-    /// True if its sum is cut decides about the type of its addend: that stays.
+    /// True if it is legal and cuts its sum as `from` does, which decides about the type of its addend.
     bool legal_beside(const Tiling& from) const {
         for (size_t a = 0; a < tiling_.split.size(); ++a) {
             if (tiling_.split[a] > tiling_.tiles(request_.op, a)) return false;
@@ -265,7 +265,6 @@ class Search {
         choose_depth();
     }
     /// Marks what all iterations of the tiling read; `parts`: also parts of a sum. True if there are such.
-    /// Whether there are such.
     bool hoist(bool parts) {
         bool any = false;
         tiling_.hoisted.assign(request_.op.operands.size(), false);
