@@ -119,7 +119,6 @@ class Layer {
     }
 
     /// Loads some channels of a tile: input, and weights by rows of the window. Moves `place` past them.
-    /// Moves `place` past them.
     Tile::Slice load_slice(const Tile& tile, Span channels, int64_t& place, const std::vector<Task>& free) {
         Tile::Slice slice;
         slice.channels = channels, slice.input = place;
