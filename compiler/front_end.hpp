@@ -67,7 +67,7 @@ struct LoadRequest {
 /// defines `const FrontEnd <folder>_front_end`, and one line in front_ends.txt. The command makes its options
 /// out of the rows, Python its keyword arguments, and both list it; docs/adding_a_front_end.md shows one.
 struct FrontEnd {
-    std::string_view name;         ///< as in "this is no tile schedule"
+    std::string_view name;         ///< as in "this is not a tile schedule"
     std::string_view description;  ///< one line
     std::vector<OptionRow> options;
     /// True if its programs depend on the device: `load` gets the platform, which is this one if nobody chose

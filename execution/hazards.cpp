@@ -23,7 +23,7 @@ std::string sides_text(const HazardFinding& f, const std::string& bytes) {
                                f.other_task);
         case HazardKind::stale:
             return fmt::format(
-                "{} writes {} after {}, which stands behind it in the text, has read what was "
+                "{} writes {} after {}, which comes after it in the text, has read what was "
                 "there before; nothing orders the two",
                 f.task, bytes, f.other_task);
         case HazardKind::unwritten:

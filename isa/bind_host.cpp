@@ -195,7 +195,7 @@ bool Binder::bind_follows(const proto::Tensor& tensor, TensorSpec& spec) {
     if (!fits) {
         error({module_.origin, 0, 0},
               fmt::format(
-                  "tensor `{}` follows the position, but it is no input, or the program has no parameter "
+                  "tensor `{}` follows the position, but it is not an input, or the program has no parameter "
                   "`position` of 32 bits. Fix: take `follows` out of it.",
                   tensor.id()));
         return false;

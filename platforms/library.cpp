@@ -68,7 +68,7 @@ std::string read_text_file(const std::string& path) {
     constexpr std::size_t limit = std::size_t{16} << 20;
     std::string text = read_file(path, limit + 1);
     if (text.size() > limit)
-        throw UserError(fmt::format("{}: larger than 16 MiB; this is no text file.", path));
+        throw UserError(fmt::format("{}: larger than 16 MiB; this is not a text file.", path));
     return text;
 }
 

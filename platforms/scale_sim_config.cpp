@@ -110,7 +110,7 @@ class Reader {
         in_section_ = true;
         const std::string name = lower(trimmed(line.substr(1, line.find(']') - 1)));
         if (line.back() != ']')
-            return error(fmt::format("`{}` is no section. Fix: close it with `]`.", line));
+            return error(fmt::format("`{}` is not a section. Fix: close it with `]`.", line));
         if (std::find(std::begin(sections), std::end(sections), name) != std::end(sections)) return;
         error(fmt::format("unknown section `{}`. Fix: did you mean `{}`?", name,
                           nearest_name(name, {std::begin(sections), std::end(sections)})));

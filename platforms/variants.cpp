@@ -132,7 +132,7 @@ std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagn
     for (const std::string& text : platform.variant()) {
         auto ref = parse_variant(text);
         if (!ref) {
-            diagnostics.error({}, fmt::format("`variant`: `{}` is no type variant. Fix: write it as "
+            diagnostics.error({}, fmt::format("`variant`: `{}` is not a type variant. Fix: write it as "
                                               "gemm.int8<i8>.with_bias.",
                                               text));
             continue;

@@ -112,7 +112,7 @@ std::string unknown_input(const BoundProgram& program, std::string_view name) {
     std::vector<std::string_view> names;
     for (const auto& spec : program.inputs) names.push_back(spec.name);
     if (names.empty())
-        return fmt::format("the program has no inputs, so `{}` is none. Fix: leave it out.", name);
+        return fmt::format("the program has no inputs, so `{}` is not one. Fix: leave it out.", name);
     return fmt::format("`{}` is not an input of the program. Fix: did you mean `{}`? Inputs: {}.", name,
                        nearest_name(name, names), fmt::join(names, ", "));
 }

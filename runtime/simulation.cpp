@@ -392,7 +392,7 @@ NpyArray Simulation::read(std::string_view name) const {
     for (const TensorSpec& spec : stored_tensors(impl_->program)) {
         if (spec.name == name) return read_tensor(impl_->program, spec, impl_->whole_memory(spec.buffer));
     }
-    throw UserError(fmt::format("`{}` is no tensor or buffer of the program. Fix: name one of: {}.", name,
+    throw UserError(fmt::format("`{}` is not a tensor or buffer of the program. Fix: name one of: {}.", name,
                                 fmt::join(stored_names(), ", ")));
 }
 

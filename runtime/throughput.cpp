@@ -63,7 +63,7 @@ void add_throughput(traces::StatSet& stats, const BoundProgram& program, const D
               "until the outputs of the first inference (of --batch) are there, weights from DRAM");
     stats.set(
         "throughput.step_us", step, "us",
-        "from the outputs of one inference (of --batch) to those of the next, on average behind the first");
+        "from the outputs of one inference (of --batch) to those of the next, on average after the first");
     stats.set("throughput.steady_inferences_per_s", 1e6 * double(size) / step, "1/s",
               "inferences of a step / throughput.step_us");
 }

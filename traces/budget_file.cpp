@@ -104,7 +104,7 @@ class BudgetReader {
     template <class Names>
     void check_key(const std::string& key, const std::string& path, const Names& names) const {
         if (std::find(names.begin(), names.end(), key) != names.end()) return;
-        fail(fmt::format("`{}` is no key of a file of budgets. Fix: did you mean `{}`? There are {}", path,
+        fail(fmt::format("`{}` is not a key of a file of budgets. Fix: did you mean `{}`? There are {}", path,
                          nearest_name(key, {names.begin(), names.end()}), fmt::join(names, ", ")));
     }
 
@@ -121,8 +121,8 @@ class BudgetReader {
 
     const json& object(const json& value, const std::string& path) const {
         if (!value.is_object())
-            fail(fmt::format("`{}` is no object. Fix: write budgets in braces, such as {{\"cycles\": 1000}}",
-                             path));
+            fail(fmt::format(
+                "`{}` is not an object. Fix: write budgets in braces, such as {{\"cycles\": 1000}}", path));
         return value;
     }
 

@@ -108,10 +108,11 @@ PeakBudget parse_peak_budget(const std::string& text) {
         budget.window_ns = ns_of(text.substr(at + 1));
     }
     if (budget.watts > 0 && budget.window_ns > 0) return budget;
-    throw UserError(fmt::format(
-        "--peak-power-budget: `{}` is no power over a time. Fix: give both with their units, W or mW and ns, "
-        "us or ms, like 2.5W@1us.",
-        text));
+    throw UserError(
+        fmt::format("--peak-power-budget: `{}` is not a power over a time. Fix: give both with their units, "
+                    "W or mW and ns, "
+                    "us or ms, like 2.5W@1us.",
+                    text));
 }
 
 Verdict judge_peak(const RunInfo& info, const Events& events, const PeakBudget& budget, double tolerance) {

@@ -70,7 +70,8 @@ std::vector<double> ConstantReader::numbers(Line& line, size_t place, ElemType e
         const double number = line.real();
         const bool whole = std::trunc(number) == number && std::fabs(number) <= most_integer;
         if (is_float(elem) ? std::isnan(number) : !whole)
-            line.fail_at(at, fmt::format("this is no {}", name_of(elem)), "write its bytes, as 0x00ff");
+            line.fail_at(at, fmt::format("this is not a valid {}", name_of(elem)),
+                         "write its bytes, as 0x00ff");
         numbers.push_back(number);
     } while (!end.empty() && numbers.size() < count && line.take(","));
     if (numbers.size() != count)

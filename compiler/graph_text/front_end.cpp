@@ -38,8 +38,9 @@ graph::TextGraph read(const Source& source) {
     graph::TextGraph found = graph::from_text(source.bytes(), source.origin(), constants_of(source));
     const size_t passes = passes::pass_table().size();
     if (found.head.passed > passes)
-        throw UserError(fmt::format("{}: it has {} passes behind it, and there are {}. Fix: print it again.",
-                                    source.origin(), found.head.passed, passes));
+        throw UserError(
+            fmt::format("{}: it has been through {} passes, and there are {}. Fix: print it again.",
+                        source.origin(), found.head.passed, passes));
     if (found.graph.name.empty()) found.graph.name = source.stem();
     return found;
 }

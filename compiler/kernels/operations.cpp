@@ -271,7 +271,7 @@ Operation gather_rows() {
 Operation scatter(std::string_view name, TypeRule types) {
     Operation result;
     result.spec = row(name, {{"X"}, index, sizes, {"updates"}}, {{"Y"}}, scatter_shapes, types);
-    result.spec.formula = "Y = X; then Y[r,index[r,j],c] = updates[r,j,c], one j behind the other";
+    result.spec.formula = "Y = X; then Y[r,index[r,j],c] = updates[r,j,c], one j after the other";
     result.cuts = {{"rows", {0, 0, -1, 0}, {0}}, {"width", {2, 2, -1, 2}, {2}}};
     result.launch = launch_scatter;
     return result;
@@ -281,7 +281,7 @@ Operation scatter_reduce() {
     Operation result = scatter("scatter_reduce", one_type<computes>);
     result.spec.attributes = {how};
     result.spec.formula =
-        "Y = X; then Y[r,index[r,j],c] is combined with updates[r,j,c], one j behind the other";
+        "Y = X; then Y[r,index[r,j],c] is combined with updates[r,j,c], one j after the other";
     return result;
 }
 

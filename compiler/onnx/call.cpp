@@ -24,7 +24,7 @@ constexpr int64_t most_listed = int64_t{1} << 38;
 void check_elements(const Sizes& shape) {
     double count = 1;
     for (const int64_t size : shape) {
-        if (size < 0) throw Unsupported(fmt::format("{} is no shape", text_of(shape)));
+        if (size < 0) throw Unsupported(fmt::format("{} is not a shape", text_of(shape)));
         count *= static_cast<double>(size);
     }
     if (count > static_cast<double>(most_listed))
@@ -73,7 +73,7 @@ const Operand& Call::given(size_t i) const {
 }
 
 const std::vector<Operand>& Call::sequence(size_t i) const {
-    if (given(i).items == nullptr) refuse(fmt::format("operand {} is no sequence", i));
+    if (given(i).items == nullptr) refuse(fmt::format("operand {} is not a sequence", i));
     return *operands_[i].items;
 }
 

@@ -22,7 +22,7 @@ void check_count(double count, int64_t limit) {
 void check_shape(const Sizes& shape, int64_t limit) {
     double count = 1;
     for (const int64_t size : shape) {
-        if (size < 0) Call::refuse(fmt::format("{} is no shape", text_of(shape)));
+        if (size < 0) Call::refuse(fmt::format("{} is not a shape", text_of(shape)));
         count *= static_cast<double>(size);
     }
     check_count(count, limit);
@@ -46,7 +46,7 @@ void constant(Call& call) {
     if (const Attribute* list = node.find("value_ints")) return call.result(0, ints_known(list->ints));
     if (const Attribute* list = node.find("value_floats"))
         return call.result(0, Known{Type::f32, {static_cast<int64_t>(list->reals.size())}, {}, list->reals});
-    Call::refuse("its value is no dense tensor of numbers");
+    Call::refuse("its value is not a dense tensor of numbers");
 }
 
 /// Returns the bytes of the element, again and again.
@@ -125,7 +125,7 @@ void range(Call& call) {
 }
 
 void eye_like(Call& call) {
-    if (call.rank(0) != 2) Call::refuse("its operand is no matrix");
+    if (call.rank(0) != 2) Call::refuse("its operand is not a matrix");
     const auto type = static_cast<Type>(call.integer("dtype", static_cast<int64_t>(call.type(0))));
     const int64_t rows = call.shape(0)[0], columns = call.shape(0)[1], k = call.integer("k", 0);
     check_shape(call.shape(0), most_made);

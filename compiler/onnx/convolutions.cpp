@@ -333,7 +333,7 @@ void col2im(Call& call) {
     for (int64_t row = 0; row < x[1]; ++row) weights.reals[static_cast<size_t>(row * taps + row % taps)] = 1;
     columns.transposed.groups = x[1] / taps;
     const ValueId data = call.value(0);
-    if (!is_float(call.elem(data))) Call::refuse("its operand is no float");
+    if (!is_float(call.elem(data))) Call::refuse("its operand is not a float");
     call.result(transposed_convolution(call, call.reshape(data, shape),
                                        call.constant(weights, call.elem(data)), std::nullopt,
                                        columns.transposed));

@@ -143,7 +143,7 @@ bool is_wide(Type type) { return type == Type::i64 || type == Type::u64; }
 
 /// Returns an operand of bits, in the graph.
 ValueId bits_of(Call& call, size_t i) {
-    if (is_real(call.type(i))) Call::refuse("its operands are no integers");
+    if (is_real(call.type(i))) Call::refuse("its operands are not integers");
     return call.value(i);
 }
 

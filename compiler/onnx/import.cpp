@@ -184,8 +184,10 @@ std::optional<int64_t> Importer::told_size(const ValueInfo& info, size_t axis) {
         if (given == options_.dims.end()) continue;
         const bool no_rows = given->second == 0 && axis > 0;  // of an empty past, say
         if (given->second < 1 && !no_rows)
-            refuse("--dim {}={} is no size. Fix: use 1 or more; of a dimension behind the first, 0 or more.",
-                   given->first, given->second);
+            refuse(
+                "--dim {}={} must be at least 1. Fix: use 1 or more; of a dimension after the first, 0 or "
+                "more.",
+                given->first, given->second);
         used_dims_.insert(given->first);
     }
     if (by_name == options_.dims.end() && by_place == options_.dims.end()) return std::nullopt;
@@ -254,7 +256,7 @@ std::string Importer::list_of_inputs() const {
 
 void Importer::add_input(Scope& scope, const ValueInfo& info) {
     if (!info.tensor)
-        refuse("input `{}` is no tensor. Fix: export the model with tensors as inputs.", info.name);
+        refuse("input `{}` is not a tensor. Fix: export the model with tensors as inputs.", info.name);
     const auto given = options_.bound.find(info.name);
     const auto follows = given != options_.bound.end() ? following(given->second) : std::nullopt;
     if (follows && !options_.positions.any())

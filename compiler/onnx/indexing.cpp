@@ -36,7 +36,7 @@ ValueId positions_constant(Call& call, std::vector<int64_t> positions, Sizes sha
 
 std::vector<int64_t> constant_rows(const Known& indices, const Sizes& dims, int64_t depth) {
     const Sizes strides = strides_of(dims);
-    if (indices.real()) Call::refuse("its indices are no integers");
+    if (indices.real()) Call::refuse("its indices are not integers");
     std::vector<int64_t> rows;
     for (size_t i = 0; i < indices.size(); i += static_cast<size_t>(depth)) {
         int64_t row = 0;

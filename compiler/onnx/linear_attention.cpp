@@ -70,7 +70,7 @@ void linear_attention(Call& call) {
     const bool delta = rule == "delta" || rule == "gated_delta";
     if (!gated && !delta && rule != "linear") Call::refuse(fmt::format("update_rule {} is not known", rule));
     if (heads < 1 || groups < 1 || heads % groups != 0)
-        Call::refuse(fmt::format("q_num_heads {} are no multiple of kv_num_heads {}", heads, groups));
+        Call::refuse(fmt::format("q_num_heads {} are not a multiple of kv_num_heads {}", heads, groups));
     if (call.integer("state_window", 0) != 0) Call::refuse("state_window is not taken");
     if (call.has(4) != gated || call.has(5) != delta)
         Call::refuse(fmt::format("update_rule {} does not fit to decay and beta", rule));
@@ -117,7 +117,7 @@ struct Sequences {
     Sizes channels;
     Sequences(Call& call, const Sizes& x) : last(call.integer("channels_last", 0) != 0) {
         if (x.size() < 3 || (!last && x.size() > 3))
-            Call::refuse(fmt::format("an operand {} is no sequences of channels", text_of(x)));
+            Call::refuse(fmt::format("an operand {} is not a sequence of channels", text_of(x)));
         if (last) channels.assign(x.begin() + 2, x.end());
     }
     ValueId first(Call& call, ValueId x) const {

@@ -164,7 +164,7 @@ void mean_variance(Call& call) {
 void local_response(Call& call) {
     const int64_t size = call.integer("size", 1), before = (size - 1) / 2, behind = size - 1 - before;
     if (call.rank(0) < 2 || size < 1 || size > INT32_MAX)
-        Call::refuse("its operand has no channels, or its size is none");
+        Call::refuse("its operand has no channels, or its size is not valid");
     const Sizes shape = call.shape(0);
     const int64_t inner = elements_of(shape) / shape[0] / shape[1];
     const ValueId x = call.value(0);

@@ -113,7 +113,7 @@ std::vector<uint8_t> bytes_of(const std::vector<int64_t>& values, ElemType elem)
 
 int64_t whole(double value) {
     if (!(std::fabs(value) < 9e15) || value != std::floor(value))
-        throw Unsupported(fmt::format("{} is no integer", value));
+        throw Unsupported(fmt::format("{} is not an integer", value));
     return static_cast<int64_t>(value);
 }
 

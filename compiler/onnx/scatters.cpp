@@ -109,7 +109,7 @@ void scatter_nd(Call& call) {
 /// Returns where the elements of constant indices go.
 std::vector<int64_t> element_targets(const Known& indices, const Sizes& shape, const Sizes& of_indices,
                                      size_t axis) {
-    if (indices.real()) Call::refuse("its indices are no integers");
+    if (indices.real()) Call::refuse("its indices are not integers");
     const Sizes strides = strides_of(shape), inner = strides_of(of_indices);
     std::vector<int64_t> targets;
     for (size_t i = 0; i < indices.size(); ++i) {

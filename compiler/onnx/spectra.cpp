@@ -78,7 +78,7 @@ void dft(Call& call) {
     if (axis == last) Call::refuse("its axis is that of real and imaginary parts");
     const Transform t = transform_of(call, shape, axis);
     ValueId x = call.value(0);
-    if (!is_float(call.elem(x))) Call::refuse("its operand is no float");
+    if (!is_float(call.elem(x))) Call::refuse("its operand is not a float");
     x = call.slice(x, static_cast<int64_t>(axis), 0, t.size);
     const Sizes perm = swapped_perm(shape.size(), axis, last - 1);
     Sizes moved = call.sizes(x = call.transpose(x, perm));
@@ -121,7 +121,7 @@ void stft(Call& call) {
         }
     }
     const ValueId x = call.value(0);
-    if (!is_float(call.elem(x))) Call::refuse("its operand is no float");
+    if (!is_float(call.elem(x))) Call::refuse("its operand is not a float");
     const ValueId y = convolution(call, call.transpose(x, {0, 2, 1}), call.constant(weights, call.elem(x)),
                                   std::nullopt, {{t.length}, {step}, {1}, {0, 0}}, 1, call.elem(x));
     const int64_t frames = call.sizes(y)[2];
@@ -134,7 +134,7 @@ void window(Call& call, double a, double b, double c) {
     if (size < 1) Call::refuse(fmt::format("a size of {} is not taken", size));
     Call::check_made({size});
     const int64_t type = call.integer("output_datatype", static_cast<int64_t>(Type::f32));
-    if (type != static_cast<int64_t>(Type::f32)) Call::refuse("its result is no float");
+    if (type != static_cast<int64_t>(Type::f32)) Call::refuse("its result is not a float");
     const auto period = static_cast<double>(call.integer("periodic", 1) != 0 ? size : size - 1);
     Known result{Type::f32, {size}, {}, {}};
     for (int64_t i = 0; i < size; ++i) {

@@ -106,7 +106,7 @@ Place place_of(const Parsed& parsed, const TensorProto& proto) {
         uint64_t number = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
         if (error != std::errc() || end != text.data() + text.size())
-            parsed.refuse("tensor `{}`: {} `{}` is no number. Fix: export the model again.", proto.name(),
+            parsed.refuse("tensor `{}`: {} `{}` is not a number. Fix: export the model again.", proto.name(),
                           entry.key(), text);
         (entry.key() == "offset" ? place.offset : place.length) = number;
     }
@@ -132,7 +132,7 @@ fs::path inner_path(const Parsed& parsed, const TensorProto& proto, const std::s
             proto.name(), location);
     }
     if (!fs::is_regular_file(file, failed))
-        parsed.refuse("tensor `{}`: its external data `{}` is no regular file. Fix: name a file.",
+        parsed.refuse("tensor `{}`: its external data `{}` is not a regular file. Fix: name a file.",
                       proto.name(), location);
     return file;
 }

@@ -274,7 +274,7 @@ void Body::gather(const Equation& e) {
         const bool pair = found.is_array() && found.size() == 2;
         const Json bits = pair ? *++found.begin() : Json();
         if (!bits.is_integer() || bits.integer() < 0)
-            refuse(e, "its fill is no literal. Fix: export it again.");
+            refuse(e, "its fill is not a literal. Fix: export it again.");
         fill = ", " + literal(type_of(operand(e, 0)).type, static_cast<uint64_t>(bits.integer()));
     }
     result(e, fmt::format("gather{{{}, {}, {}, {}, {}, {}, {}}}({}, {}{})", fills ? 1 : 0,

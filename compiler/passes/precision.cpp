@@ -154,7 +154,7 @@ graph::Data rounded(const graph::Value& value, ElemType elem) {
 }
 
 void convert(Graph& graph, ElemType precision, bool f32_outputs, const graph::Supports& supports) {
-    if (!is_float(precision)) throw InternalError("convert: to a type that is no float");
+    if (!is_float(precision)) throw InternalError("convert: to a type that is not a float");
     std::vector<bool> wide(graph.values.size(), false);
     if (f32_outputs && precision != ElemType::f32) {
         const WideOutputs outputs(graph, precision, supports);

@@ -24,7 +24,7 @@ class Reader {
 
     compiler::MappingWishes read() {
         const json document = parsed();
-        if (!document.is_object()) fail("it is no JSON object", "write {\"OPERATION\": {...}}");
+        if (!document.is_object()) fail("it is not a JSON object", "write {\"OPERATION\": {...}}");
         std::vector<compiler::MappingWish> wishes;
         compiler::DeviceWish device;
         for (const auto& [name, fields] : document.items()) {
@@ -102,7 +102,7 @@ class Reader {
     }
 
     int64_t integer(const std::string& where, const json& value) const {
-        if (!value.is_number_integer()) fail(where + " is no integer", "write one, 1 or more");
+        if (!value.is_number_integer()) fail(where + " is not an integer", "write one, 1 or more");
         if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)
             fail(where + " is beyond 64 bits", "write a smaller one");
         return value.get<int64_t>();

@@ -22,7 +22,7 @@ double number(std::string_view text, std::string_view option) {
     double value = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (failed != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-        throw UserError(fmt::format("--{}: `{}` is no number. Fix: write one such as 0.5.", option, text));
+        throw UserError(fmt::format("--{}: `{}` is not a number. Fix: write one such as 0.5.", option, text));
     return value;
 }
 
@@ -177,7 +177,7 @@ int64_t Numbers::group_size() const {
     const double size = number(request_.options.text("group-size"), "group-size");
     if (!(size >= 1 && size <= 65536 && size == std::floor(size)))
         throw UserError(
-            fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
+            fmt::format("--group-size: {} must be 32, 64 or 128. Fix: give 32, 64 or 128.", size));
     if (!quantize::takes_groups(supports_of(target_), "gemm.group")) {
         throw UserError(
             fmt::format("{}: `{}` has no products of int4 weights with scales of groups (gemm.group of i8, "
@@ -236,10 +236,10 @@ ElemType Numbers::float_beside(const compiler::Target& target, const std::string
     for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32}) {
         if (target.has_rate(type, type) && target.takes("softmax", {type}, {type})) return type;
     }
-    throw UserError(
-        fmt::format("{}: `{}` has no f16, bf16 or f32 for what is no product. Fix: choose a device that has, "
-                    "such as core128-fp8.",
-                    origin, target.platform.name()));
+    throw UserError(fmt::format(
+        "{}: `{}` has no f16, bf16 or f32 for what is not a product. Fix: choose a device that has, "
+        "such as core128-fp8.",
+        origin, target.platform.name()));
 }
 
 void Numbers::make_blocks(graph::Graph& graph, const quantize::BlockFormat& format,
@@ -385,7 +385,7 @@ void Numbers::choose(graph::Graph& graph, precision::Question question, const qu
     const std::string& share = request_.options.text("wide-share");
     question.wide_share = number(share, "wide-share") / 100;
     if (!(question.wide_share >= 0 && question.wide_share <= 1))
-        throw UserError(fmt::format("--wide-share: {} is no share in percent. Fix: give 0 to 100.", share));
+        throw UserError(fmt::format("--wide-share: {} must be 0 to 100 percent. Fix: give 0 to 100.", share));
     measured_.emplace();
     for (const graph::Node& node : graph.nodes) measured_->names.push_back(node.source.name);
     precision::Mix& mix = measured_->mix;

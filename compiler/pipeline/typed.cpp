@@ -133,7 +133,7 @@ class Typing {
         if (!plain && request_.options.given("print-graph") &&
             request_.options.text("print-after") == "precision")
             throw UserError(
-                "--print-graph: behind `precision` this network is half quantized. Fix: print it "
+                "--print-graph: after `precision` this network is half quantized. Fix: print it "
                 "after quantize.");
     }
 

@@ -80,9 +80,10 @@ PictureLayout picture_layout(const std::vector<int64_t>& shape, const Port& port
     }
     constexpr int64_t most = 1 << 16;
     if (layout.channels == 0 || layout.height > most || layout.width > most) {
-        throw UserError(fmt::format(
-            "{}: input `{}` has shape ({}), which is no picture of 1 or 3 colours. Fix: give .npy samples.",
-            path, port.name, fmt::join(shape, ", ")));
+        throw UserError(
+            fmt::format("{}: input `{}` has shape ({}), which is not a picture of 1 or 3 colours. Fix: give "
+                        ".npy samples.",
+                        path, port.name, fmt::join(shape, ", ")));
     }
     return layout;
 }

@@ -81,7 +81,7 @@ class Reader {
     /// stands.
     bool read_header(const std::vector<std::string_view>& fields) {
         if (fields.size() >= 2 && is_number(fields[1])) {
-            note("the first line is no header: it is read as a layer.");
+            note("the first line is not a header: it is read as a layer.");
             return false;
         }
         for (size_t i = 0; i < fields.size(); ++i)
@@ -98,7 +98,7 @@ class Reader {
         if (fields.back().empty()) {
             fields.pop_back();
         } else if (rest == gemm_fields || rest >= conv_fields) {
-            note(fmt::format("`{}` behind the last comma is ignored.", fields.back()));
+            note(fmt::format("`{}` after the last comma is ignored.", fields.back()));
             fields.pop_back();
         }
     }

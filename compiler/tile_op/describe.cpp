@@ -22,7 +22,7 @@ Dims shape_of(const Value& value) {
 
 ElemType data_type(const Graph& graph, const Node& node) {
     const kernels::Operation* operation = kernels::find(node.opcode);
-    if (operation == nullptr) throw InternalError("lower: an opcode is no kernel");
+    if (operation == nullptr) throw InternalError("lower: an opcode is not a kernel");
     std::vector<ElemType> types;
     for (const ValueId id : node.inputs) types.push_back(graph.value(id).elem);
     return kernels::data_type(*operation, types);

@@ -123,7 +123,7 @@ class Lowering {
     void add_padding(const Tensor& tensor, const std::string& buffer, uint64_t bytes) {
         if (bytes > most_padding - padding_)
             throw UserError(
-                fmt::format("{}: tensors that are no whole tiles take more than {} bytes with their "
+                fmt::format("{}: tensors that are not whole tiles take more than {} bytes with their "
                             "padding, which travels with the program. Fix: declare `{}` in multiples of "
                             "{} rows and columns.",
                             schedule_.origin, most_padding, tensor.name, format_.tile));

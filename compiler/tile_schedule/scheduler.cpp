@@ -152,7 +152,7 @@ class Fuser {
         const Format& format = header_.format;
         if ((fused.x != nullptr || fused.addend != nullptr) && format.elem != format.acc_elem())
             fail(fmt::format(
-                "a loaded {} tile is no accumulator, which is {}: {}. Fix: use f32 tiles, or {}.",
+                "a loaded {} tile is not an accumulator, which is {}: {}. Fix: use f32 tiles, or {}.",
                 name_of(format.elem), name_of(format.acc_elem()),
                 fused.x != nullptr ? "a ReLU of its own cannot be stored" : "nothing can be added to it",
                 fused.x != nullptr ? "a ReLU that follows a MatMul" : "leave out the Add"));

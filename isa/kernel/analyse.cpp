@@ -106,7 +106,7 @@ void Analysis::add_buffer(const proto::KernelBuffer& source, const SourcePos& at
     if (source.range_end() < source.range_begin() ||
         (source.range_end() != 0 && source.access() != proto::KernelBuffer::OUTPUT))
         report(fmt::format(
-            "byte range of `{}`: it ends before it begins, or `{}` is no output. Fix: give outputs "
+            "byte range of `{}`: it ends before it begins, or `{}` is not an output. Fix: give outputs "
             "a range within their bytes.",
             source.name(), source.name()));
     buffers_.emplace(source.name(), static_cast<uint32_t>(code_->buffers.size()));

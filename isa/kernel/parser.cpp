@@ -192,7 +192,7 @@ class KernelReader : public ExpressionReader {
             read_expression(*statement.add_expression());
             expect(']', "after the index");
         } else if (!peek().is('=')) {
-            fail(first, fmt::format("{} is no statement. Fix: did you mean `{}`?", quoted(first),
+            fail(first, fmt::format("{} is not a statement. Fix: did you mean `{}`?", quoted(first),
                                     nearest_kind(first.text)));
         }
         expect('=', "before the value");

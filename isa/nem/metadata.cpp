@@ -325,7 +325,7 @@ void ProgramReader::add_carried(const std::vector<CarriedToken>& tokens, proto::
         if (variable != nullptr && variable->kind == Symbol::Kind::poisoned) continue;
         if (variable == nullptr || variable->kind != Symbol::Kind::loop) {
             report(token.variable,
-                   fmt::format("`{}` is no variable of a loop around this task{}", token.variable.text,
+                   fmt::format("`{}` is not a variable of a loop around this task{}", token.variable.text,
                                symbols_.suggestion(token.variable.text, {Symbol::Kind::loop})));
             continue;
         }
@@ -372,10 +372,10 @@ std::string json_problem(std::string_view told) {
     constexpr std::string_view value = ": invalid value ";
     const size_t at = told.find(value), type = told.find(" for type");
     if (at == std::string_view::npos || type == std::string_view::npos || at + value.size() > type)
-        return "it is no JSON object";
+        return "it is not a JSON object";
     const std::string_view given = told.substr(at + value.size(), type - at - value.size());
     if (at == 0) return "a list or an object stands where a plain value belongs";
-    return fmt::format("{} is no value of `{}`", given.substr(0, longest), told.substr(1, at - 2));
+    return fmt::format("{} is not a value of `{}`", given.substr(0, longest), told.substr(1, at - 2));
 }
 
 }  // namespace

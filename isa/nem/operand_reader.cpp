@@ -52,7 +52,7 @@ void ProgramReader::append_name(const Token& name, ExprCode& code) {
         case Kind::value: {
             const std::vector<ExprItem>& value = lets_[symbol->index].code;
             if (value.empty())
-                fail(name, fmt::format("`{}` is no number. Fix: use it as an attribute only", name.text));
+                fail(name, fmt::format("`{}` is not a number. Fix: use it as an attribute only", name.text));
             substituted_ += value.size();
             if (substituted_ > max_substituted)
                 fail(name, "the lets of this program expand to too many terms. Fix: use constants");

@@ -360,8 +360,9 @@ void add_products(Table& t) {
         future(convolution("depthwise_conv2d", 2, {pads, strides, dilations, accum},
                            "conv2d with groups = Cin; X NHWC, W [Kh,Kw,1,Cout], Cout a multiple of Cin")));
     t.back().depthwise = true;
-    const AttrSpec output_padding{"output_padding", AttrKind::ints, false, "",
-                                  "[vertical, horizontal]: rows and columns added behind; may be left out"};
+    const AttrSpec output_padding{
+        "output_padding", AttrKind::ints, false, "",
+        "[vertical, horizontal]: rows and columns added at the end; may be left out"};
     t.push_back(
         future(convolution("conv_transpose2d", 2, {pads, strides, dilations, output_padding, groups, accum},
                            "Y[n,y*s+kh*d-p,x*s+kw*d-p,o] = sum of X[n,y,x,c] * W[kh,kw,c,o], + B[o]; "

@@ -17,7 +17,7 @@ std::vector<Dims> transposed(const ShapeCase& c) {
     for (size_t d = 0; permutation && d < sorted.size(); ++d)
         permutation = sorted[d] == static_cast<int64_t>(d);
     if (!permutation) {
-        c.fail("perm=[{}] is no permutation of the dimensions of X {}. Fix: name each of 0 to {} once.",
+        c.fail("perm=[{}] is not a permutation of the dimensions of X {}. Fix: name each of 0 to {} once.",
                fmt::join(perm, ","), shape_text(from), from.rank - 1);
     }
     Dims result;
@@ -108,7 +108,7 @@ std::vector<Dims> padded(const ShapeCase& c) {
     if (around.size() != 2u * result.rank) {
         c.fail(
             "pads needs {} integers for X {}, has {}. Fix: give those before each dimension, then those "
-            "behind.",
+            "after.",
             2 * result.rank, shape_text(result), around.size());
     }
     const std::string& mode = c.attribute("mode").text;
@@ -151,7 +151,7 @@ std::vector<Dims> blocks_spread(const ShapeCase& c) {
     const int64_t block = block_of(c);
     Dims result = c.in(0);
     if (result[3] % (block * block) != 0) {
-        c.fail("the channels of {} are no multiple of {} x {}. Fix: use another block.", c.input_text(0),
+        c.fail("the channels of {} are not a multiple of {} x {}. Fix: use another block.", c.input_text(0),
                block, block);
     }
     result[1] *= block;
@@ -164,7 +164,7 @@ std::vector<Dims> blocks_stacked(const ShapeCase& c) {
     const int64_t block = block_of(c);
     Dims result = c.in(0);
     if (result[1] % block != 0 || result[2] % block != 0) {
-        c.fail("height and width of {} are no multiples of {}. Fix: pad it, or use another block.",
+        c.fail("height and width of {} are not multiples of {}. Fix: pad it, or use another block.",
                c.input_text(0), block);
     }
     result[1] /= block;
@@ -245,12 +245,12 @@ void add_views(Table& t) {
     t.push_back(
         view("slice", sliced,
              {{"starts", ints, true, "", "first index per axis; negative counts from the end"},
-              {"ends", ints, true, "", "index behind the last, per axis; negative counts from the end"},
+              {"ends", ints, true, "", "index after the last, per axis; negative counts from the end"},
               {"axes", ints, true, "", "the sliced dimensions"},
               {"steps", ints, true, "", "per axis, not 0; negative walks backwards"}},
              "Y = X[starts:ends:steps] along axes, bounds clamped to the dimension"));
     t.back().reads = OperandRead::slice;
-    t.push_back(view("concat", concatenated, {axis}, "Y = the inputs one behind the other along axis"));
+    t.push_back(view("concat", concatenated, {axis}, "Y = the inputs one after the other along axis"));
     t.back().variadic_inputs = true;
     t.push_back(view("choose", chosen, {{"index", AttrKind::integer, true, "", "of the input that Y is"}},
                      "Y = input number index"));
@@ -264,7 +264,7 @@ void add_views(Table& t) {
                      "outputs = consecutive parts of X along axis"));
     t.back().variadic_outputs = true;
     t.push_back(view("pad", padded,
-                     {{"pads", ints, true, "", "elements before each dimension, then behind each"},
+                     {{"pads", ints, true, "", "elements before each dimension, then after each"},
                       {"mode", AttrKind::word, true, "", "constant, edge or reflect"},
                       {"constant_value", AttrKind::real, false, "0", "of mode constant"}},
                      "Y = X with pads elements around it"));

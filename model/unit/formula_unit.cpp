@@ -48,7 +48,7 @@ const TaskPlan& FormulaUnit::plan_of(TaskCommand& task_command) {
 }
 
 TaskPlan FormulaUnit::plan_product(const Product&) {
-    throw InternalError("a product was given to a unit that is no array");
+    throw InternalError("a product was given to a unit that is not an array");
 }
 
 void FormulaUnit::start(TaskCommand& task_command) {

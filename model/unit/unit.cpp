@@ -76,7 +76,7 @@ tlm::tlm_sync_enum Unit::nb_transport_fw(tlm::tlm_generic_payload& payload, tlm:
                                          sc_core::sc_time&) {
     TaskCommand* received = payload.get_extension<TaskCommand>();
     if (phase != tlm::BEGIN_REQ || received == nullptr)
-        throw InternalError("a unit got something that is no command");
+        throw InternalError("a unit got something that is not a command");
     received->report.clear();
     received->report.start = now_cycle();
     reach(received->task->inputs);

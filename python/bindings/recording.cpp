@@ -55,7 +55,7 @@ void write_trace(const Recording& recording, const std::string& name, const std:
     traces::show_view(info, view);
     traces::check_format(format, info.view, values);
     if (viewer_files && !format.is_waveform)
-        throw UserError(fmt::format("viewer_files: {} is no waveform. Fix: write vcd or fst.", name));
+        throw UserError(fmt::format("viewer_files: {} is not a waveform. Fix: write vcd or fst.", name));
     auto output = Output::to_file(path);
     format.write(info, recording.events, values, output);
     output.finish();

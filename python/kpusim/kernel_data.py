@@ -78,7 +78,7 @@ class Buffer:
         """Type of its arrays."""
         if self.type not in DTYPES:
             raise UserError(
-                f"buffer `{self.name}`: {self.type} is no NumPy type. Fix: declare it as i8 or u8."
+                f"buffer `{self.name}`: {self.type} is not a NumPy type. Fix: declare it as i8 or u8."
             )
         return np.dtype(DTYPES[self.type])
 

@@ -174,7 +174,7 @@ class Kernel:
             return [operator.index(value) for value in values]
         except TypeError as error:
             raise ArgumentError(
-                f"{name}={values!r} is no sequence of integers. Fix: write it like (4, 2)."
+                f"{name}={values!r} is not a sequence of integers. Fix: write it like (4, 2)."
             ) from error
 
     def _program(self, words: Mapping[str, int], grid: Sequence[int], args: Sequence[int]) -> str:

@@ -52,7 +52,7 @@ def progress_of(given: object) -> Iterator[Progress | None]:
     elif callable(given):
         yield given
     else:
-        raise UserError(f"progress={given!r} is none. Fix: give True, or a function of cycle and tasks.")
+        raise UserError(f"progress={given!r} is not valid. Fix: give True, or a function of cycle and tasks.")
 
 
 def timeout_seconds(timeout: object, name: str = "timeout") -> float:
@@ -60,5 +60,5 @@ def timeout_seconds(timeout: object, name: str = "timeout") -> float:
     if timeout is None:
         return 0.0
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
-        raise UserError(f"{name}={timeout!r} is no time. Fix: give a positive number of seconds, or None.")
+        raise UserError(f"{name}={timeout!r} is not a time. Fix: give a positive number of seconds, or None.")
     return float(timeout) if math.isfinite(timeout) else 0.0

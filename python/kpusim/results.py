@@ -443,7 +443,9 @@ class Events:
         known = next((row for row in formats if row.name == name), None)
         given = [] if known is None else given_options(options, known.options, f"trace {name!r}")
         if window is not None and (not isinstance(window, tuple) or len(window) != 2):
-            raise ArgumentError(f"window={window!r} is none. Fix: give (first, last), either may be None.")
+            raise ArgumentError(
+                f"window={window!r} is not valid. Fix: give (first, last), either may be None."
+            )
         first, last = window if window is not None else (None, None)
         for cycle in (first, last):
             if cycle is not None:

@@ -177,7 +177,9 @@ class Simulation:
             For unknown names, wrong dtypes and wrong shapes.
         """
         if inputs is not None and not isinstance(inputs, Mapping):
-            raise ArgumentError(f"inputs={inputs!r} is no mapping. Fix: give a mapping of names to arrays.")
+            raise ArgumentError(
+                f"inputs={inputs!r} is not a mapping. Fix: give a mapping of names to arrays."
+            )
         for name, value in (inputs or {}).items():
             if not isinstance(name, str):
                 raise UserError(f"{name!r} names no input. Fix: give a mapping of names to arrays.")
@@ -192,7 +194,7 @@ class Simulation:
         elif isinstance(fill, int) and fill >= 0:
             self._core.fill_random(fill)
         else:
-            raise UserError(f"fill={fill!r} is no fill. Fix: give 'zeros', or a seed of 0 or more.")
+            raise UserError(f"fill={fill!r} is not a fill. Fix: give 'zeros', or a seed of 0 or more.")
 
     # Running
 
@@ -267,7 +269,7 @@ class Simulation:
         if isinstance(verbs, str):
             verbs = verbs.splitlines()
         if not isinstance(verbs, Iterable):
-            raise ArgumentError(f"verbs={verbs!r} are none. Fix: give a list of str, or a generator.")
+            raise ArgumentError(f"verbs={verbs!r} are not valid. Fix: give a list of str, or a generator.")
         self._need_inputs()
         self._generation += 1
         answers: list[str] = []

@@ -114,8 +114,8 @@ const TensorSpec& spec_of(const std::vector<TensorSpec>& specs, const std::strin
     }
     std::vector<std::string_view> names;
     for (const TensorSpec& spec : specs) names.push_back(spec.name);
-    throw UserError(fmt::format("--next: `{}` is no {} of the program. Fix: give one of {}.", name, role,
-                                fmt::join(names, ", ")));
+    throw UserError(fmt::format("--next: `{}` is not a known {} of the program. Fix: give one of {}.", name,
+                                role, fmt::join(names, ", ")));
 }
 
 class Generation {

@@ -93,9 +93,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
             word);
     const std::vector<std::string> names = option ? options_of(command) : commands_of(command);
     if (names.empty()) return fmt::format("`{}` is one argument too many. Fix: see `{} --help`.", word, name);
-    return fmt::format("`{}` is no {} of `{}`. Fix: did you mean `{}`? `{} --help` lists them.", word,
-                       option ? "option" : "command", name, nearest_name(word, {names.begin(), names.end()}),
-                       name);
+    return fmt::format("`{}` is not a known {} of `{}`. Fix: did you mean `{}`? `{} --help` lists them.",
+                       word, option ? "option" : "command", name,
+                       nearest_name(word, {names.begin(), names.end()}), name);
 }
 
 int run_app(int argc, char** argv) {

@@ -283,7 +283,7 @@ void write_form(const ConvertOptions& options) {
     const auto source = compiler::Source::of_file(options.input);
     if (!tile_schedule::form_of(source.head()))
         throw UserError(
-            fmt::format("{} is no tile schedule, --as is for those. Fix: leave it out.", source.origin()));
+            fmt::format("{} is not a tile schedule, --as is for those. Fix: leave it out.", source.origin()));
     const OptionValues values(compiler::recognise(source).options, options.front_end);
     const auto schedule = tile_schedule::load_schedule(source, values.text("header"));
     const auto form = tile_schedule::parse_form(options.form);

@@ -76,14 +76,14 @@ std::optional<uint32_t> Debugger::find_variable(const std::string& name) const {
 uint32_t Debugger::find_buffer(const std::string& name) const {
     if (worker_ == nullptr)
         throw UserError(
-            fmt::format("`{}` is no memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel that is "
+            fmt::format("`{}` is not a memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel that is "
                         "under way.",
                         name));
     const auto& buffers = worker_->code().buffers;
     for (uint32_t b = 0; b < buffers.size(); ++b)
         if (buffers[b].name == name) return b;
     throw UserError(fmt::format(
-        "`{}` is no memory, and no buffer of kernel `{}`. Fix: write ddr, l2, l1[0], or a name of "
+        "`{}` is not a memory, and no buffer of kernel `{}`. Fix: write ddr, l2, l1[0], or a name of "
         "its head.",
         name, worker_->code().name()));
 }

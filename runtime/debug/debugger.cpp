@@ -100,7 +100,7 @@ std::string Debugger::execute(const std::string& line) {
     if (words.empty()) return "";
     const auto verb = verbs().find(words[0]);
     if (verb == verbs().end())
-        throw UserError(fmt::format("`{}` is no verb. Fix: help lists them.", words[0]));
+        throw UserError(fmt::format("`{}` is not a verb. Fix: help lists them.", words[0]));
     if (words.size() - 1 > verb->second.most)
         throw UserError(fmt::format("`{}` is too much after `{}`. Fix: help shows what follows.",
                                     words[verb->second.most + 1], words[0]));

@@ -76,8 +76,8 @@ Span span_of(const std::string& text, const std::string& name, const Elements& e
     const uint64_t begin = number_of(text.substr(0, dots));
     const uint64_t end = dots == std::string::npos ? begin + 1 : number_of(text.substr(dots + 2));
     if (begin >= end || end > static_cast<uint64_t>(size))
-        throw UserError(fmt::format("`{}` is {}, so `{}` is no place there. Fix: stay below its sizes.", name,
-                                    elements.what, text));
+        throw UserError(fmt::format("`{}` is {}, so `{}` is not a place there. Fix: stay below its sizes.",
+                                    name, elements.what, text));
     return {static_cast<int64_t>(begin), static_cast<int64_t>(end), INT64_MAX, dots == std::string::npos};
 }
 

@@ -73,7 +73,7 @@ void Engine::get_tensor(std::string_view name, void* data, uint64_t elements) co
 void Engine::execute_packed(std::string_view bytes) {
     if (!bytes.empty() && !is_packed(bytes))
         throw UserError(
-            "these bytes are no schedule in the packed form. Fix: give the bytes of the packed form, or a "
+            "these bytes are not a schedule in the packed form. Fix: give the bytes of the packed form, or a "
             "list of "
             "ops.");
     Schedule schedule;

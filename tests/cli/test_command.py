@@ -348,11 +348,14 @@ class BadInputTest(CommandTest):
     def test_unknown_words(self) -> None:
         """A word that nobody knows is named, with the nearest one that is known."""
         for words, told in [
-            (["expln", "out"], ["`expln` is no command of `kpusim`", "`explain`"]),
-            (["run", "--platfrom", "tile32"], ["`--platfrom` is no option of `kpusim run`", "`--platform`"]),
-            (["run", "--out", "folder"], ["`--out` is no option of `kpusim run`", "`--output`"]),
+            (["expln", "out"], ["`expln` is not a known command of `kpusim`", "`explain`"]),
+            (
+                ["run", "--platfrom", "tile32"],
+                ["`--platfrom` is not a known option of `kpusim run`", "`--platform`"],
+            ),
+            (["run", "--out", "folder"], ["`--out` is not a known option of `kpusim run`", "`--output`"]),
             ([str(self.program)], ["is a file, no command", f"`kpusim run {self.program}`"]),
-            (["run", "--seeed=3", "x.nem"], ["`--seeed` is no option of `kpusim run`", "`--seed`"]),
+            (["run", "--seeed=3", "x.nem"], ["`--seeed` is not a known option of `kpusim run`", "`--seed`"]),
             (["run", "a.nem", "b.nem"], ["`b.nem` is one argument too many", "`kpusim run --help`"]),
             (["run", ""], ["<empty name>", "cannot read"]),
             (["=", "x"], ["kpusim --help"]),

@@ -168,7 +168,7 @@ TEST_F(EngineTest, PackedFormStatsAndTiming) {
     EXPECT_EQ(engine_.timing().cycles, 2 * once.cycles);
     EXPECT_EQ(engine_.stats().loads, 4u);
     EXPECT_THAT(message_of([&] { engine_.execute_packed("tile 32 f32\n"); }),
-                HasSubstr("no schedule in the packed form"));
+                HasSubstr("not a schedule in the packed form"));
 }
 
 // An illegal op anywhere: the right error, and nothing has run.

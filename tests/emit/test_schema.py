@@ -209,7 +209,9 @@ class NewerTest(unittest.TestCase):
         self.assertIn(
             "field Region.elem has value 99, which this version does not know", self.said(serialized)
         )
-        self.assertIn("`TERNARY` is no value of `elem`. Fix: give one of ELEM_NONE, I4, I8", self.said(text))
+        self.assertIn(
+            "`TERNARY` is not a value of `elem`. Fix: give one of ELEM_NONE, I4, I8", self.said(text)
+        )
 
     def test_a_container_is_refused_by_version_and_kind(self) -> None:
         """Its version before anything else, and a field in it as that of a message alone."""

@@ -199,7 +199,7 @@ TEST(Container, PackedBytesThatAreNoProgramAreRefused) {
     bomb.set_name(std::string(64 << 20, 'a'));
     for (const std::string& bad : {zipped(bomb.SerializeAsString()), std::string("no stream"), std::string(),
                                    good.substr(0, good.size() / 2), zipped("\xff\xff\xff\xff")})
-        EXPECT_THAT(refusal(with_packed_section(bad)), HasSubstr("no valid KPUProgram")) << bad.size();
+        EXPECT_THAT(refusal(with_packed_section(bad)), HasSubstr("not a valid KPUProgram")) << bad.size();
 }
 
 TEST(Container, EveryFlippedBitIsRefused) {
@@ -310,12 +310,12 @@ TEST(Container, MisplacedSectionsSayWhereTheyBelong) {
     ASSERT_EQ(good.size(), data + 4);
     EXPECT_EQ(refusal(with_table_field(good, 0, 8, 96)),
               "file.kpu: error: section 0 is misplaced: the table says byte 96, it belongs at byte 84, right "
-              "behind the "
+              "after the "
               "table's CRC-32C. Fix: write the sections in the order of the table, without gaps.");
     EXPECT_THAT(refusal(with_table_field(good, 1, 8, static_cast<uint32_t>(end))),
                 HasSubstr(fmt::format(
                     "section 1 is misplaced: the table says byte {}, it belongs at byte {}, the first "
-                    "multiple of 64 behind section 0, which ends at byte {}. Fix:",
+                    "multiple of 64 after section 0, which ends at byte {}. Fix:",
                     end, data, end)));
     EXPECT_THAT(refusal(with_table_field(good, 1, 28, 7)),
                 HasSubstr("the reserved word of section 1 is 7. Fix: write 0."));

@@ -199,7 +199,7 @@ TEST(ProgramMessage, OneFileHoldsOneForm) {
         std::count(text.begin(), text.end(), '\n');  // the first byte of a message begins another line
     EXPECT_THAT(message_refusal(text + bytes),
                 AllOf(StartsWith(fmt::format("file:{}:", lines + 2)),
-                      HasSubstr("error: here are bytes that are no text. Fix:")));
+                      HasSubstr("error: here are bytes that are not text. Fix:")));
     EXPECT_EQ(message_refusal(text + bytes).find('\n'), std::string::npos);
     EXPECT_THAT(message_refusal(text + std::string("\0\1", 2)),
                 HasSubstr(fmt::format("file:{}:1: error: here are bytes", lines + 1)));
@@ -210,7 +210,7 @@ TEST(ProgramMessage, TextIsRefusedByLineAndColumn) {
         {"name: \"p\"\nbufer { }\n",
          "file:2:7: error: unknown field `bufer` of KPUProgram. Fix: did you mean `buffer`?"},
         {"name: \"p\"\nbuffer {\n  level: L3\n}\n",
-         "file:3:10: error: `L3` is no value of `level`. Fix: give one of DDR, L2, L1."},
+         "file:3:10: error: `L3` is not a value of `level`. Fix: give one of DDR, L2, L1."},
         {"name: \"p\"\nname: \"q\"\n", "`name` is given twice"},
         {"name: \"p\"\nbuffer {\n", "file:3:1: error:"},
         {"name: \"\\377\"\n", "file: error: KPUProgram: field `name` is not UTF-8"},

@@ -130,14 +130,14 @@ class Debug(Launch):
     def test_mistakes(self) -> None:
         """They cost nothing; the session goes on."""
         for verb, text in (
-            ("brake", "error: `brake` is no verb. Fix: help lists them."),
-            ("break line x", "error: `x` is no number of 64 bits. Fix: give one, like 12 or 0x0c."),
+            ("brake", "error: `brake` is not a verb. Fix: help lists them."),
+            ("break line x", "error: `x` is not a number of 64 bits. Fix: give one, like 12 or 0x0c."),
             ("break task z", "error: no task `z`. Fix: name a token of the program."),
             ("break", "error: `break` ends too early. Fix: help shows what follows."),
             ("print sum", "error: no kernel is under way. Fix: break at a line or region, or step."),
             (
                 "watch l3 0 4",
-                "error: `l3` is no memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel "
+                "error: `l3` is not a memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel "
                 "that is under way.",
             ),
             (
@@ -185,13 +185,13 @@ class Debug(Launch):
         for text in (
             "no variable or buffer `z` here. Fix: print shows the variables that there are; buffers stand in "
             "the head of the kernel.",
-            "`o` is u32[256], so `999` is no place there. Fix: stay below its sizes.",
+            "`o` is u32[256], so `999` is not a place there. Fix: stay below its sizes.",
             "`o` is u32[256]. Fix: give it one index, or a range like 0..8.",
             "`sum` is u32. Fix: give it no index.",
             "`o[1` has no `]`. Fix: write o[0].",
             "no variable `z` here. Fix: print shows those there are.",
             "the workgroup has 4 invocations. Fix: give 0 to 3.",
-            "`z` is no memory, and no buffer of kernel `k`. Fix: write ddr, l2, l1[0], or a name of its "
+            "`z` is not a memory, and no buffer of kernel `k`. Fix: write ddr, l2, l1[0], or a name of its "
             "head.",
             "bytes 1020 to 1025 are outside of `o`, which has 1024. Fix: stay inside.",
         ):

@@ -119,7 +119,7 @@ class Tiles(Launch):
         self.assertEqual(said[15:18], ["row[0, 5] = 5", "row[0, 2..5] = 2 3 4", "x[16..18] = 16 17"])
         self.assertEqual(said[18:20], ["t = f32[64]", "  0 1 2 3 4 5 ... 63"])
         self.assertEqual(said[20:22], [
-            "error: `row` is f32[1, 16], so `1` is no place there. Fix: stay below its sizes.",
+            "error: `row` is f32[1, 16], so `1` is not a place there. Fix: stay below its sizes.",
             "error: `row` is f32[1, 16]. Fix: give it an index or a range like 0..8 for each size, with "
             "commas.",
         ])  # fmt: skip

@@ -324,8 +324,8 @@ TEST(Tile, MistakesAreNamed) {
     EXPECT_THAT(mistakes("y[window{8}()] = 1.0"), testing::HasSubstr("store of f32[] to f32[8]. Fix:"));
     EXPECT_THAT(mistakes("let a = gid.x"), testing::HasSubstr("rule set gpu. Fix:"));
     EXPECT_THAT(mistakes("barrier"), testing::HasSubstr("rule set gpu. Fix:"));
-    EXPECT_THAT(mistakes("if x[0i32]:\n endif"), testing::HasSubstr("no bool scalar. Fix:"));
-    EXPECT_THAT(mistakes("wait(x, 0i32, 4i32)"), testing::HasSubstr("no semaphore. Fix:"));
+    EXPECT_THAT(mistakes("if x[0i32]:\n endif"), testing::HasSubstr("not a bool scalar. Fix:"));
+    EXPECT_THAT(mistakes("wait(x, 0i32, 4i32)"), testing::HasSubstr("not a semaphore. Fix:"));
 }
 
 /// Copies and semaphores: a kernel that ends well, or how it does not.

@@ -87,9 +87,9 @@ def test_errors(config: Callable[..., Path], command: Command, tmp_path: Path) -
         (("none.json",), "No such file or directory. Fix: "),
         (
             (config("llama"), "--context", "0"),
-            "`0` is no whole number above 0. Fix: see `kpusim llm --help`.",
+            "`0` is not a whole number above 0. Fix: see `kpusim llm --help`.",
         ),
-        ((config("llama"), "--set", "ddr.channels"), "is no NAME=VALUE. Fix: "),
+        ((config("llama"), "--set", "ddr.channels"), "is not NAME=VALUE. Fix: "),
         ((config("llama"), "--set", "ddr.chanels=2"), "ddr.channels"),
         ((config("llama"), "--platform", "none"), "none"),
         ((config("llama"), "--json", "--csv"), "not allowed with argument"),

@@ -123,13 +123,16 @@ def test_expected_experts(skew: float) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"precision": "int3"}, "precision `int3` is none. Fix: give one of f32, fp16, bf16, int8, int4"),
+        (
+            {"precision": "int3"},
+            "precision `int3` is not valid. Fix: give one of f32, fp16, bf16, int8, int4",
+        ),
         (
             {"precision": "bf16", "kv": "fp16"},
-            "a cache of fp16 with weights of bf16 is none. Fix: make it int8 or bf16",
+            "a cache of fp16 with weights of bf16 is not valid. Fix: make it int8 or bf16",
         ),
-        ({"routing": "skewed:x"}, "routing `skewed:x` is none. Fix: uniform, or skewed:S"),
-        ({"routing": "random"}, "routing `random` is none. Fix: "),
+        ({"routing": "skewed:x"}, "routing `skewed:x` is not valid. Fix: uniform, or skewed:S"),
+        ({"routing": "random"}, "routing `random` is not valid. Fix: "),
         ({"prompt": [], "context": []}, "neither a prompt nor a context. Fix: "),
         ({"context": [1 << 21]}, "context 2097152 is more than 1048576. Fix: "),
         ({"precision": "int4"}, "have no int4 products. Fix: "),

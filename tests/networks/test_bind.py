@@ -148,7 +148,7 @@ class Bind(Models):
             "k=[1,2]": "its shape is [2]",
             "k=1": "its shape is []",
             "k=[[1],[2,3]]": "its lists are not all of one length",
-            "k=large": "that is no number, true, false, list of them, or .npy file",
+            "k=large": "that is not a number, true, false, list of them, or .npy file",
             "k=[[1],[9223372036854775808]]": "int64 does not hold 9223372036854775808",
             f"k={self.folder / 'f.npy'}": "the file holds `<f4`, which is not int64",
         }.items():
@@ -302,7 +302,7 @@ class Dimensions(Models):
             (["x.3=1"], "no input has such a dimension", there),
             (["z.0=1"], "no input has such a dimension", there),
             (["m=1"], "no input has such a dimension", there),
-            (["x.0=0"], "x.0=0 is no size"),
+            (["x.0=0"], "x.0=0 must be at least 1"),
         ):
             self.refused(made, [text for size in sizes for text in ("--dim", size)], *texts)
 

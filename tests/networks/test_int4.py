@@ -483,7 +483,7 @@ class GroupTest(unittest.TestCase):
             self.assertIn("int4", result.stderr)
             self.assertIn("Fix:", result.stderr)
         result = self.refused("swkpu-v2", "--group-size", "0")
-        self.assertIn("--group-size: 0 is no number of channels. Fix:", result.stderr)
+        self.assertIn("--group-size: 0 must be 32, 64 or 128. Fix:", result.stderr)
 
     def refused(self, device: str, *more: str) -> subprocess.CompletedProcess[str]:
         """Return what a compilation that ends in an error tells."""

@@ -149,10 +149,10 @@ class Mappings(Folder):
         """Illegal mappings say where and why; nothing is written."""
         for mapping, said in (
             ("{", "no JSON at byte"),
-            ("[]", "it is no JSON object"),
+            ("[]", "it is not a JSON object"),
             ('{"conv1": 3}', "`conv1` has no {...}"),
             ('{"conv1": {"tiles": {}}}', "has a field `tiles`, which is unknown"),
-            ('{"conv1": {"tile": {"y": 1.5}}}', "`y` in `tile` of `conv1` is no integer"),
+            ('{"conv1": {"tile": {"y": 1.5}}}', "`y` in `tile` of `conv1` is not an integer"),
             ('{"conv1": {"tile": {"y": 18446744073709551615}}}', "is beyond 64 bits"),
             ('{"conv1": {"output": "L1"}}', '`output` of `conv1` is neither "L2" nor "DDR"'),
             ('{"conv1": {"fuse": 1}}', "is neither true nor false"),

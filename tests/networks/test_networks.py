@@ -243,7 +243,7 @@ class Errors(Folder):
         self.refused("fp17", precision="fp17")
         self.refused("--dim bacth=2.*batch", "--dim", "bacth=2")
         for value in ("0", "-1"):
-            self.refused(f"batch={value} is no size", "--dim", f"batch={value}")
+            self.refused(f"batch={value} must be at least 1", "--dim", f"batch={value}")
         for value in ("two", "99999999999999999999"):
             self.refused(f"--dim: `{value}` is not an integer", "--dim", f"batch={value}")
         for value in ("1000000000", "9223372036854775807"):

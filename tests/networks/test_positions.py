@@ -169,7 +169,14 @@ class Positions(unittest.TestCase):
         self.refused("--generate has no -o", "run", step, *chain, "-o", self.folder / "o")
         self.refused("--generate N", "run", step, "--next", "a=b")
         self.refused(
-            "`nothing` is no output", "run", step, *chain, "--fill", "zeros", "--next", "input_ids=nothing"
+            "`nothing` is not a known output",
+            "run",
+            step,
+            *chain,
+            "--fill",
+            "zeros",
+            "--next",
+            "input_ids=nothing",
         )
         self.refused("holds no integers", "run", step, *chain, "--fill", "zeros", "--next",
                      "past_key_values.0.key=logits")  # fmt: skip

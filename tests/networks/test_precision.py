@@ -282,8 +282,10 @@ class Mixed(Folder):
         self.refused(r"--keep: the network has no operation `conv9\*`", *FP16, "--keep", "conv9*=f32")
         self.refused(r"`conv1` cannot be kept in bf16: the device has no", *INT8, "--keep", "conv1=bf16")
         self.refused("errors are measured on samples", *FP16, "--accuracy", "60")
-        self.refused("--accuracy: `much` is no number", *INT8, "--accuracy", "much")
-        self.refused("--wide-share: 101 is no share", *INT8, "--accuracy", "30", "--wide-share", "101")
+        self.refused("--accuracy: `much` is not a number", *INT8, "--accuracy", "much")
+        self.refused(
+            "--wide-share: 101 must be 0 to 100 percent", *INT8, "--accuracy", "30", "--wide-share", "101"
+        )
 
     def test_bound(self) -> None:
         """Nothing is widened for a low bound, some for a higher one; what is not reached is an error."""

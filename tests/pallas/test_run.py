@@ -194,13 +194,13 @@ def test_keywords(engine: str) -> None:
     assert np.array_equal(run(X, shift={"by": 1}), X * 2 + 1)
     assert np.array_equal(run(X, shift={"by": X}, factor=3.0), X * 6 + X)
     assert np.array_equal(jax.jit(run)(factor=3.0, shift={"by": 1}, x=X), X * 6 + 1)
-    with pytest.raises(UserError, match=r"argument \['shift'\]\['by'\] is no array.*type str.*Fix: "):
+    with pytest.raises(UserError, match=r"argument \['shift'\]\['by'\] is not an array.*type str.*Fix: "):
         run(X, shift={"by": "1"})
 
 
 def test_shapes_have_no_values() -> None:
     """They are for an export."""
-    with pytest.raises(UserError, match=r"argument \[0\] is no array.*ShapeDtypeStruct.*Fix: "):
+    with pytest.raises(UserError, match=r"argument \[0\] is not an array.*ShapeDtypeStruct.*Fix: "):
         kpusim.pallas.run(doubled)(jax.ShapeDtypeStruct((8, 128), jnp.float32))
 
 

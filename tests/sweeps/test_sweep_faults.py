@@ -168,7 +168,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path, command: Command) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
-    assert "no sweep" in command(spec, "-o", other, code=1).stderr
+    assert "not a sweep" in command(spec, "-o", other, code=1).stderr
     assert "Fix: " in command(spec, "-o", spec, code=1).stderr
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]
     journal = folder / "journal.jsonl"

@@ -168,7 +168,7 @@ AXES = [
          [lambda: axis("name", ["mine"])]),
     Case("sweeps/axes.py", "is none of its values. Fix: give {}.", lambda: axis("option.precision", [None]),
          [lambda: axis("option.effort", [1]), lambda: axis("option.precision", ["int8"])]),
-    Case("sweeps/axes.py", "is no number. Fix: give {}.", lambda: axis(ROWS, ["wide"]),
+    Case("sweeps/axes.py", "is not a number. Fix: give {}.", lambda: axis(ROWS, ["wide"]),
          [lambda: axis(ROWS, [8])]),
     Case("sweeps/axes.py", "{}: there is no `{}`. Fix: give {}.",
          lambda: axis("engine.array.dataflow", ["up"]),
@@ -204,7 +204,7 @@ AXES = [
 ]  # fmt: skip
 
 FORMULAS = [
-    Case("sweeps/formula.py", "has a dot behind no name. Fix: write names such as engine.count.",
+    Case("sweeps/formula.py", "has a dot after no name. Fix: write names such as engine.count.",
          lambda: axis(ROWS, "(1 + 2).count"),
          [lambda: axis(ROWS, "8 * engine.count")]),
     Case("sweeps/formula.py", "Fix: at most {}.", lambda: axis(ROWS, "8" + " + 0" * 300),
@@ -285,7 +285,7 @@ FILES = [
     Case("sweeps/reading.py", "{}: {}. Fix: give the file of a sweep.",
          lambda: read_spec(Path("absent.yaml")),
          [lambda: stated("seed: 2")]),
-    Case("sweeps/reading.py", "is no text. Fix: give the file of a sweep.",
+    Case("sweeps/reading.py", "is not text. Fix: give the file of a sweep.",
          lambda: read_spec(written("s.yaml", b"\xff")),
          [lambda: stated("seed: 2")]),
     Case("sweeps/reading.py", "Fix: write YAML: keys with values, lists in [ ].",

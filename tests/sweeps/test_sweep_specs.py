@@ -134,7 +134,7 @@ WRONG = [
     ("axes: {engine.array.dataflow: [up]}", ":3:8", "one of os, ws, is"),
     ("axes: {l2.banks: l2.ports, l2.ports: l2.banks}", ":3:", "follow from each other"),
     ("axes: {engine.array.rows: 2 * engine.aray.cols}", ":3:8", "engine.array.cols"),
-    ("axes: {engine.array.rows: 2 * (}", ":3:8", "is no formula"),
+    ("axes: {engine.array.rows: 2 * (}", ":3:8", "is not a formula"),
     ("axes: {option.efort: [1, 2]}", ":3:8", "option.effort"),
     ("axes: [1, 2]", ":3:1", "names with values"),
     ("constraints: [power.average_w < 0]", ":3:15", "never holds"),
@@ -182,7 +182,7 @@ def test_wrong_specs(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no sweep"), ("- 1", "no sweep"), ("axes: {l2.size_bytes: [1MiB]}", "no `programs`"),
+        ("", "not a sweep"), ("- 1", "not a sweep"), ("axes: {l2.size_bytes: [1MiB]}", "no `programs`"),
         ("programs: [nothing.onnx]", "there is no file"), ("programs: [{name: x}]", "needs a file"),
         (f"programs: [{GEMM}, {GEMM}]", "two programs"),
         (f"programs: [{GEMM}]\nplatforms: [npm_lit]", "npm_lite"),

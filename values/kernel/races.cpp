@@ -68,7 +68,7 @@ RaceText race_text(const Code& code, const std::array<uint64_t, 3>& grid, const 
     const std::string there = side(race.other, race.other_invocation);
     if (race.kind == RaceKind::copy_source)
         return {fmt::format("{} writes {}, which the copy of {} reads until its wait", here, element, there),
-                "move the store behind the wait for the copy"};
+                "move the store after the wait for the copy"};
     if (race.kind == RaceKind::copy_destination)
         return {fmt::format("{} touches {}, which the copy of {} changes at its wait", here, element, there),
                 "put the wait for the copy before it"};

@@ -30,9 +30,9 @@ uint64_t scalar_bits(const Code& code, uint32_t variable, int64_t value) {
                       : scalar.type == Type::u32 ? value >= 0 && value <= int64_t{UINT32_MAX}
                                                  : value == 0 || value == 1;
     if (!fits)
-        throw UserError(
-            fmt::format("kernel `{}`: scalar `{}` is {}, which is no {}. Fix: give a value of that type.",
-                        code.name(), scalar.name, value, name_of(scalar.type)));
+        throw UserError(fmt::format(
+            "kernel `{}`: scalar `{}` is {}, which is not a valid {}. Fix: give a value of that type.",
+            code.name(), scalar.name, value, name_of(scalar.type)));
     return scalar.type == Type::i32 ? static_cast<uint32_t>(value) : static_cast<uint64_t>(value);
 }
 

@@ -77,7 +77,7 @@ def parameters_of(
         if name in names[:index]:
             raise UserError(f"`{name}` is to be fitted twice. Fix: name it once.")
         if kind.type not in ("integer", "real"):
-            raise UserError(f"`{name}` is no number. Fix: sweep it (`kpusim sweep`).")
+            raise UserError(f"`{name}` is not a number. Fix: sweep it (`kpusim sweep`).")
         if name not in known:
             raise UserError(
                 f"`{name}` has no value of its own. Fix: begin with one: `kpusim calibrate --set {name}=...`."
@@ -98,7 +98,7 @@ def parameters_of(
 def bound_of(text: str) -> tuple[str, tuple[float, float]]:
     """Read ``NAME=LO:HI``."""
     match = re.fullmatch(r"([\w.]+)=([^:]+):([^:]+)", text)
-    wrong = UserError(f"`{text}` is no NAME=LO:HI. Fix: write such as ddr.controller_latency_ns=20:200.")
+    wrong = UserError(f"`{text}` is not NAME=LO:HI. Fix: write such as ddr.controller_latency_ns=20:200.")
     if match is None:
         raise wrong
     low, high = quantity_of(match[2]), quantity_of(match[3])
@@ -131,7 +131,7 @@ def _check_bounds(
 ) -> None:
     low, high = given
     if not low < high:
-        raise UserError(f"`{name}`: {low:g} to {high:g} is no range. Fix: give LO:HI, LO below HI.")
+        raise UserError(f"`{name}`: {low:g} to {high:g} is not a range. Fix: give LO:HI, LO below HI.")
     if not low <= start <= high:
         raise UserError(
             f"`{name}` is {start:g}, outside of its bounds {low:g} to {high:g}. Fix: widen them, or begin "
@@ -139,7 +139,7 @@ def _check_bounds(
         )
     for end in given:
         if whole_only and end != round(end):
-            raise UserError(f"`{name}` is a whole number, and its bound {end:g} is none. Fix: round it.")
+            raise UserError(f"`{name}` is a whole number, and its bound {end:g} is not. Fix: round it.")
         if (refused := _refusal(platform, name, end, whole_only)) is not None:
             raise UserError(f"--bound {name}={low:g}:{high:g}: {refused}")
 

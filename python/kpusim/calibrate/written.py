@@ -152,8 +152,8 @@ def _check(text: str, target: Path, wanted: Platform) -> None:
             made = ""
     if made != plain_text(wanted):
         raise UserError(
-            f"{target}: the fitted values are no plain fields of the platform. Fix: fit others, or write the "
-            "changes by hand: `kpusim calibrate` without -o prints them."
+            f"{target}: the fitted values are not plain fields of the platform. Fix: fit others, or write "
+            "the changes by hand: `kpusim calibrate` without -o prints them."
         )
 
 

@@ -274,7 +274,8 @@ class KPUCompiler(KPUCompilerInterface):
     def _samples(self, data: Samples | None, kind: KPUPrecision) -> list[Array | dict[str, Array]]:
         if data is not None and not isinstance(data, Iterable):
             raise CompilationError(
-                f"calibration_data={data!r} are no samples. Fix: give arrays, or mappings of names to arrays."
+                f"calibration_data={data!r} are not samples. Fix: give arrays, or mappings of names to "
+                "arrays."
             )
         samples = [] if data is None else list(data)
         if len(samples) < self.min_calibration_samples:

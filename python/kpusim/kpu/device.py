@@ -110,9 +110,9 @@ def issues_of(config: KPUConfig) -> list[str]:
     try:
         issues = list(config.validate())
     except (TypeError, AttributeError) as error:
-        return [f"it is no KPUConfig ({error}). Fix: give a kpusim.kpu.KPUConfig."]
+        return [f"it is not a KPUConfig ({error}). Fix: give a kpusim.kpu.KPUConfig."]
     if not isinstance(config.name, str) or not isinstance(config.version, str):
-        return [*issues, "name and version are no texts"]
+        return [*issues, "name and version are not text"]
     rows: list[tuple[object, str, bool, float]] = [  # names, whether whole, the least
         (config.memory, WHOLE_MEMORY, True, 1),
         (config.memory, "dram_bandwidth_gbps sram_bandwidth_gbps", False, 0.001),

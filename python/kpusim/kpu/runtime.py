@@ -149,7 +149,9 @@ class KPURuntime(KPURuntimeInterface):
 
     def _check_inputs(self, inputs: Mapping[str, Array]) -> None:
         if not isinstance(inputs, Mapping):
-            raise ArgumentError(f"inputs={inputs!r} is no mapping. Fix: give a mapping of names to arrays.")
+            raise ArgumentError(
+                f"inputs={inputs!r} is not a mapping. Fix: give a mapping of names to arrays."
+            )
         specs = {name: (shape, dtype) for name, shape, dtype in self.get_input_specs()}
         for name in specs:
             if name not in inputs:
@@ -195,7 +197,7 @@ def mode_of(mode: SimulationMode | str) -> SimulationMode:
         return SimulationMode(mode)
     except ValueError:
         names = ", ".join(member.value for member in SimulationMode)
-        raise RuntimeError(f"mode={mode!r} is no mode. Fix: give one of {names}.") from None
+        raise RuntimeError(f"mode={mode!r} is not a mode. Fix: give one of {names}.") from None
 
 
 def device_of(program: KPUProgram) -> Platform:

@@ -156,7 +156,9 @@ class KPUSimulator(KPUSimulatorInterface):
         if bin_ns is not None and (
             isinstance(bin_ns, bool) or not isinstance(bin_ns, int | float) or not bin_ns > 0
         ):
-            raise RuntimeError(f"bin_ns={bin_ns!r} is no width. Fix: give a positive number of nanoseconds.")
+            raise RuntimeError(
+                f"bin_ns={bin_ns!r} is not a width. Fix: give a positive number of nanoseconds."
+            )
         power = self._events().power(bin_ns)
         cycles = power.time_ns * self._core_mhz() * 1e-3
         return [(round(cycle), float(watts)) for cycle, watts in zip(cycles, power.total, strict=True)]

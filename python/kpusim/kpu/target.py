@@ -322,7 +322,7 @@ def calibration_samples(source: object, shape: tuple[int, ...], model: str) -> I
     """Samples for calibration: pictures of a folder, sorted and normalized, or what is given."""
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
-            raise DeploymentError(f"{source!r} are no samples. Fix: give arrays, or a folder of pictures.")
+            raise DeploymentError(f"{source!r} are not samples. Fix: give arrays, or a folder of pictures.")
         yield from source
         return
     for picture in pictures(source, shape):

@@ -332,7 +332,7 @@ def overrides_of(texts: Sequence[str]) -> dict[str, OverrideValue]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name or not value:
-            raise UserError(f"`{text}` is no NAME=VALUE. Fix: write such as ddr.channels=2.")
+            raise UserError(f"`{text}` is not NAME=VALUE. Fix: write such as ddr.channels=2.")
         found[name] = value
     override_list(found)
     return found

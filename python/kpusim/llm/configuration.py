@@ -103,7 +103,7 @@ class Fields:
         """Return a configuration within."""
         value = self._tree.get(field)
         if not isinstance(value, dict):
-            raise self.error(field, "is no object", "give the model's own config.json")
+            raise self.error(field, "is not an object", "give the model's own config.json")
         return Fields(value, f"{self.origin}: {field}")
 
 
@@ -125,7 +125,7 @@ def read_fields(path: Path) -> Fields:
             f"{file}: {error.strerror or error}. Fix: give a config.json, or a folder with one."
         ) from error
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{file}: it is no JSON: {error}. Fix: give the model's own config.json.") from error
+        raise UserError(f"{file}: it is not JSON: {error}. Fix: give the model's own config.json.") from error
     if not isinstance(tree, dict):
-        raise UserError(f"{file}: it is no JSON object. Fix: give the model's own config.json.")
+        raise UserError(f"{file}: it is not a JSON object. Fix: give the model's own config.json.")
     return Fields(tree, str(file))

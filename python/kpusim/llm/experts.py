@@ -38,7 +38,7 @@ class Routing:
         except ValueError:
             skew = -1.0
         if (kind != "skewed" and text != "uniform") or not 0 <= skew <= 10:
-            raise UserError(f"routing `{text}` is none. Fix: uniform, or skewed:S with S from 0 to 10.")
+            raise UserError(f"routing `{text}` is not valid. Fix: uniform, or skewed:S with S from 0 to 10.")
         return cls(skew)
 
     def __str__(self) -> str:

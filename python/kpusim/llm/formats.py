@@ -39,11 +39,11 @@ class Formats:
             For a type that there is not.
         """
         if precision not in FLOATS:
-            raise UserError(f"precision `{precision}` is none. Fix: give one of {', '.join(FLOATS)}.")
+            raise UserError(f"precision `{precision}` is not valid. Fix: give one of {', '.join(FLOATS)}.")
         floats = FLOAT_PRECISIONS[precision]
         if cache not in (None, "int8", floats):
             raise UserError(
-                f"a cache of {cache} with weights of {precision} is none. Fix: make it int8 or {floats}."
+                f"a cache of {cache} with weights of {precision} is not valid. Fix: make it int8 or {floats}."
             )
         return cls(precision, cache or floats)
 

@@ -425,7 +425,7 @@ def axis_index(equation: Equation) -> Sequence[Atom]:
     """Return the place along an axis of the grid that has a name, as those of a mesh of cores have."""
     name, names = equation.params["axis_name"], equation.body.names
     if name not in names:
-        raise Refused(f"`axis_index` of {name}, which is no axis of the grid")
+        raise Refused(f"`axis_index` of {name}, which is not an axis of the grid")
     return equation.emit("program_id", [], axis=equation.body.axes[names.index(name)])
 
 

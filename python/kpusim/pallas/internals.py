@@ -503,7 +503,7 @@ def self_test() -> list[str]:
     captured = jax.make_jaxpr(lambda x: jax.jit(lambda y: y + 1)(x))(jax.ShapeDtypeStruct((2,), np.float32))
     equation = captured.jaxpr.eqns[0]
     if equation.primitive not in INLINED or INLINED[equation.primitive] not in equation.params:
-        wrong.append("jit is no equation with a jaxpr")
+        wrong.append("jit is not an equation with a jaxpr")
     for name in "get swap addupdate dma_start dma_wait run_scoped cond while scan program_id".split():
         if name not in PRIMITIVES.values():
             wrong.append(f"there is no primitive {name}")

@@ -228,8 +228,9 @@ def types_of(leaves: Sequence[Any], tree: Any) -> tuple[tuple[Any, ...], ...]:
             given = jax.tree_util.tree_unflatten(tree, leaves)
             path, _ = jax.tree_util.tree_leaves_with_path(given)[number]
             raise UserError(
-                f"argument {jax.tree_util.keystr(path[1:])} is no array, but of type {type(leaf).__name__}. "
-                "Fix: give an array or a number; kpusim.pallas.export takes shapes alone."
+                f"argument {jax.tree_util.keystr(path[1:])} is not an array, but of type "
+                f"{type(leaf).__name__}. Fix: give an array or a number; kpusim.pallas.export "
+                "takes shapes alone."
             ) from None
         found.append((aval.shape, aval.dtype, aval.weak_type))
     return tuple(found)

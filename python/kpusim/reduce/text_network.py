@@ -99,7 +99,9 @@ class TextNetwork:
             elif re.match(r"graph |  passed |  model |  constants ", line):
                 head.append(line)
             else:
-                raise UserError(f"{path}:{number}:1: error: this is no line of a graph. Fix: print it again.")
+                raise UserError(
+                    f"{path}:{number}:1: error: this is not a line of a graph. Fix: print it again."
+                )
         data = path.with_name(path.name + ".bin")
         return cls(head, ports, constants, nodes, absent, types, data if data.is_file() else None)
 

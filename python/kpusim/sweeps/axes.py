@@ -115,13 +115,13 @@ def _single(kind: Kind, item: object) -> OverrideValue:
     if kind.type in ("integer", "real"):
         quantity = quantity_of(item) if isinstance(item, str) else Quantity(item)
         if quantity is None:
-            raise UserError(f"{kind.name}: `{item}` is no number. Fix: give {_wanted(kind)}.")
+            raise UserError(f"{kind.name}: `{item}` is not a number. Fix: give {_wanted(kind)}.")
         return kind.value(quantity, str(item))
     if "|" in kind.type and item not in kind.type.split("|"):
         raise UserError(f"{kind.name}: there is no `{item}`. Fix: give {_wanted(kind)}.")
     if kind.type == "boolean":
         if item not in ("true", "false"):
-            raise UserError(f"{kind.name}: `{item}` is no truth value. Fix: give true or false.")
+            raise UserError(f"{kind.name}: `{item}` is not a truth value. Fix: give true or false.")
         return item == "true"
     return item
 
@@ -139,7 +139,7 @@ def _range(kind: Kind, text: str) -> list[OverrideValue]:
     parts = None if match is None else [quantity_of(match[name] or "1") for name in ("first", "last", "step")]
     if match is None or parts is None or None in parts:
         raise UserError(
-            f"{kind.name}: `{text}` is no range. Fix: write first..last, first..last+step or "
+            f"{kind.name}: `{text}` is not a range. Fix: write first..last, first..last+step or "
             f"first..last*factor, "
             "such as 512KiB..4MiB*2."
         )

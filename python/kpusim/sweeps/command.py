@@ -134,7 +134,7 @@ def _sweep(words: list[str]) -> int:
 
 def _count(text: str) -> int:
     if not text.isdigit() or not 0 < int(text) < 2**32:
-        raise argparse.ArgumentTypeError(f"`{text}` is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
 
 
@@ -144,7 +144,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"`{text}` is no number of seconds")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of seconds")
     return value
 
 
@@ -172,7 +172,7 @@ def _stated(given: argparse.Namespace) -> dict[str, Any]:
 def _pair(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name or not value:
-        raise UserError(f"`{text}` is no NAME=VALUE. Fix: write such as engine.array.rows=8,16,32.")
+        raise UserError(f"`{text}` is not NAME=VALUE. Fix: write such as engine.array.rows=8,16,32.")
     return name, value
 
 
@@ -359,7 +359,7 @@ def _diff(words: list[str]) -> int:
 
 def _number(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"`{text}` is no number of a point")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of a point")
     return int(text)
 
 

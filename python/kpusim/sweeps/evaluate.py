@@ -188,7 +188,7 @@ def estimated(program: Program, platform: Platform) -> dict[str, float]:
     cycles = said["estimated_total_cycles"]
     if not cycles:
         raise UserError(
-            f"{program.origin}: the compiler predicts networks, and this is none. Fix: use fidelity: "
+            f"{program.origin}: the compiler predicts networks, and this is not one. Fix: use fidelity: "
             f"simulate."
         )
     time_us = cycles / platform.core_mhz

@@ -56,7 +56,7 @@ class Formula:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             detail = error.msg if isinstance(error, SyntaxError) else str(error)
             raise UserError(
-                f"`{text}` is no formula: {detail}. Fix: write such as 64KiB * engine.count, with + - * "
+                f"`{text}` is not a formula: {detail}. Fix: write such as 64KiB * engine.count, with + - * "
                 f"/ // %, "
                 "min, max, floor, ceil, sqrt, log2."
             ) from None
@@ -154,7 +154,7 @@ def _dotted(node: ast.expr, text: str) -> str:
         return node.id
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value, text)}.{node.attr}"
-    raise UserError(f"`{text}` has a dot behind no name. Fix: write names such as engine.count.")
+    raise UserError(f"`{text}` has a dot after no name. Fix: write names such as engine.count.")
 
 
 def _value(node: ast.expr, values: Mapping[str, Quantity]) -> Quantity:

@@ -219,7 +219,9 @@ def prepare_folder(folder: Path) -> None:
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror}. Fix: give a folder that can be written.") from None
     if set(entries) - {PROGRAMS} and NAME not in entries:
-        raise UserError(f"{folder}: has content that is no sweep. Fix: give an empty folder, or a new one.")
+        raise UserError(
+            f"{folder}: has content that is not a sweep. Fix: give an empty folder, or a new one."
+        )
 
 
 def local_workers(count: int, timeout: float | None) -> Callable[[], Workers]:

@@ -199,7 +199,7 @@ class Reader:
         for index, name in enumerate(self._list("platforms", self.tree.get("platforms", ["swkpu-v1"]))):
             with at("platforms", index):
                 if not isinstance(name, (str, os.PathLike)):
-                    raise UserError(f"`{name}` is no platform. Fix: give a name or a file.")
+                    raise UserError(f"`{name}` is not a platform. Fix: give a name or a file.")
                 text = os.fspath(name)
                 if text in loaded:
                     raise UserError(f"platform `{text}` stands twice. Fix: give it once.")
@@ -237,7 +237,7 @@ class Reader:
         for name, value in stated.items():
             if isinstance(value, bool) or not isinstance(value, int):
                 here = (*where, "params", str(name))
-                raise SpecError(here, f"`{value}` is no value of `{name}`. Fix: give a whole number.")
+                raise SpecError(here, f"`{value}` is not a value of `{name}`. Fix: give a whole number.")
             params[str(name)] = value
         own = self._options((*where, "options"), fields.get("options", {}))
         name = str(fields.get("name", path.stem))
@@ -329,13 +329,13 @@ class Reader:
             return "grid", 0
         fix = f"Fix: give grid, or one of {', '.join(SAMPLES[1:])} with a number: {{lhs: 100}}."
         if not isinstance(stated, Mapping) or len(stated) != 1:
-            raise SpecError(("sample",), f"`{stated}` is no sample. {fix}")
+            raise SpecError(("sample",), f"`{stated}` is not a sample. {fix}")
         ((kind, count),) = stated.items()
         if kind not in SAMPLES[1:]:
             raise SpecError(("sample",), f"there is no sample `{kind}`. {fix}")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise SpecError(
-                ("sample", kind), f"`{count}` is no number of designs. Fix: give a whole one, 1 or more."
+                ("sample", kind), f"`{count}` is not a number of designs. Fix: give a whole one, 1 or more."
             )
         return str(kind), count
 
@@ -353,7 +353,9 @@ class Reader:
         if stated is None:
             return None
         if isinstance(stated, bool) or not isinstance(stated, (int, float)) or not 0 < stated < 1e9:
-            raise SpecError(("timeout",), f"`{stated}` is no time. Fix: give seconds of one point, above 0.")
+            raise SpecError(
+                ("timeout",), f"`{stated}` is not a time. Fix: give seconds of one point, above 0."
+            )
         return float(stated)
 
     # ---- the whole

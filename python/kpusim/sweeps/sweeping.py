@@ -66,7 +66,7 @@ def sweep(
     if workers is not None and (
         isinstance(workers, bool) or not isinstance(workers, int) or not 0 < workers <= 1024
     ):
-        raise ArgumentError(f"workers={workers!r} is none. Fix: give a whole number, 1 to 1024.")
+        raise ArgumentError(f"workers={workers!r} must be 1 to 1024. Fix: give a whole number, 1 to 1024.")
     target = Path(folder)
     if "programs" in stated:
         stated["programs"] = _programs(stated["programs"], target)

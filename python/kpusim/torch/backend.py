@@ -71,7 +71,7 @@ class Options(Mixing):
         if options.mode not in ("values+timing", "functional"):
             raise UserError(f"mode {options.mode!r} gives no values. Fix: values+timing or functional.")
         if options.fallback not in (None, "eager"):
-            raise UserError(f"fallback {options.fallback!r} is none. Fix: 'eager', or leave it out.")
+            raise UserError(f"fallback {options.fallback!r} is not valid. Fix: 'eager', or leave it out.")
         calibration = options.calibration
         if calibration is not None and not isinstance(calibration, str | os.PathLike):
             object.__setattr__(options, "calibration", list(calibration))

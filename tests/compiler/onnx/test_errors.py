@@ -84,11 +84,11 @@ class Errors(unittest.TestCase):
         self.expect(b"", "the file is empty")
         self.expect(pickle.dumps({"a": 1}), "Python pickle")
         self.expect(b"PK\3\4rest of an archive", "zip archive")
-        self.expect(b"\x7fELF no model at all", "no ONNX model")
+        self.expect(b"\x7fELF no model at all", "not an ONNX model")
         self.expect(Model(), "empty")
         self.expect(
             model([relu("x", "zzzz"), relu("zzzz", "y")]).SerializeToString().replace(b"zzzz", b"z\xffz\xfe"),
-            "no UTF-8",
+            "not UTF-8",
         )
         self.expect(Model(ir_version=9), "no graph")
 
@@ -149,7 +149,7 @@ class Errors(unittest.TestCase):
         )
         conv = helper.make_node("Conv", ["x", "w"], ["y"])
         self.expect(model([conv], [weight([1, 2, 3, 3])], shape=[1, 3, 8, 8]), "weights [1,2,3,3] do not fit")
-        self.expect(model([helper.make_node("Transpose", ["x"], ["y"], perm=[0, 0])]), "no permutation")
+        self.expect(model([helper.make_node("Transpose", ["x"], ["y"], perm=[0, 0])]), "not a permutation")
 
     def test_types(self) -> None:
         """Types are refused by name."""
@@ -226,7 +226,7 @@ class Errors(unittest.TestCase):
             "sub/../../secret.bin": "not below the model's folder",
             str(self.folder.parent / "secret.bin"): "not below the model's folder",
             "link.bin": "not below the model's folder",
-            "sub": "no regular file",
+            "sub": "not a regular file",
             "": "not below the model's folder",
             "short.bin": "ends at byte 12",
         }
@@ -314,7 +314,7 @@ class Errors(unittest.TestCase):
         whole = helper.make_node("Identity", ["s"], ["y"])
         self.expect(model([pair, whole]), "output `y`: it is a sequence", "leave it out")
         self.expect(model([pair, relu("s")]), "operand 0 is a sequence")
-        self.expect(model([helper.make_node("SequenceLength", ["x"], ["y"])]), "operand 0 is no sequence")
+        self.expect(model([helper.make_node("SequenceLength", ["x"], ["y"])]), "operand 0 is not a sequence")
         place = numpy_helper.from_array(np.asarray(np.int64(2)), "place")
         self.expect(
             model([pair, helper.make_node("SequenceAt", ["s", "place"], ["y"])], [place]),
@@ -361,7 +361,7 @@ class Notes(unittest.TestCase):
         self.assertIn("--dim x.1=N", text)
         self.assertNotIn("taken as 1", self.notes(dynamic, "batch=4", "x.1=3"))
         self.assertIn("Fix: use one of x.0 (`batch`), x.1", self.notes(dynamic, "bach=4"))
-        self.assertIn("no size", self.notes(dynamic, "batch=0"))
+        self.assertIn("must be at least 1", self.notes(dynamic, "batch=0"))
 
     def test_nan(self) -> None:
         """A warning, not an error."""

@@ -205,7 +205,7 @@ TEST_F(SamplesTest, PicturesOfAnotherSizeAreNamed) {
     jpeg("b.jpeg", 16, 8);
     EXPECT_THAT(refusal(image({1, 3, 8, 8}).graph), HasSubstr("b.jpeg: the picture has 16 x 8 pixels"));
     EXPECT_THAT(refusal(image({1, 5, 8, 8}).graph),
-                HasSubstr("(1, 5, 8, 8), which is no picture of 1 or 3 colours"));
+                HasSubstr("(1, 5, 8, 8), which is not a picture of 1 or 3 colours"));
 }
 
 TEST_F(SamplesTest, DamagedPicturesAreNamed) {
@@ -272,7 +272,7 @@ TEST_F(SamplesTest, PicturesEndAtTheirSize) {
             read_picture(path("bomb.png"), side, side);
             FAIL() << interlaced;
         } catch (const UserError& error) {
-            EXPECT_THAT(error.what(), HasSubstr("its data go on behind its last row. Fix: "));
+            EXPECT_THAT(error.what(), HasSubstr("its data go on after its last row. Fix: "));
         }
         write(interlaced, 1000);
         EXPECT_EQ(read_picture(path("bomb.png"), side, side).rgb, std::vector<uint8_t>(3 * side * side, 0));
