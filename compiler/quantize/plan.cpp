@@ -125,7 +125,6 @@ class Planner {
 
     /// True for a product of two results, one of them a softmax's, as in attention: 256 steps up to the
     /// largest of many numbers whose sum is 1 leave few to the others.
-    /// 1 leave few to the others.
     bool weighs_by_probabilities(const Node& node) const {
         if (!is_product(node.spec()) || is_constant(node.inputs[1])) return false;
         ValueId id = node.inputs[0];

@@ -25,7 +25,7 @@ struct Place {
     Level level = Level::ddr;
     unsigned engine = 0;
 };
-/// "ddr", "l2", "l1[0]". False: it is none.
+/// Reads "ddr", "l2", "l1[0]". False: it is none.
 bool read_place(const std::string& word, Place& place);
 std::string place_text(const Place& place);
 /// Returns the bytes that one verb shows or watches, as many as there. Throws UserError for none and for too
