@@ -94,7 +94,7 @@ class MemoryWalk {
         }
     }
 
-    /// visit(pieces, first, end): offsets in the buffer, end exclusive.
+    /// Calls visit(pieces, first, end): offsets in the buffer, end exclusive.
     template <class Visit>
     void for_each_run(uint32_t index, const LoopValues& loops, Visit visit) {
         const BoundRegion& region = program_.regions[index];
@@ -152,8 +152,8 @@ class MemoryWalk {
         pieces[first] = {end, number, 0};
     }
 
-    /// The bytes of a piece are needed from their writer to their last reader, or to instance `until`, which
-    /// puts others in their place.
+    /// Closes a piece, whose bytes are needed from their writer to their last reader, or to instance `until`,
+    /// which puts others in their place.
     void close(uint32_t buffer, uint64_t first, const Piece& piece, uint64_t until) {
         if (piece.last_read == 0) return;
         const uint64_t from = piece.writer == from_host ? 0 : piece.writer;

@@ -145,7 +145,7 @@ class PairSet {
         require(difference(std::move(last.aff), variable(v)));
     }
 
-    /// -run(a) < address(a) - address(b) + steps along the axes < run(b)
+    /// Adds -run(a) < address(a) - address(b) + steps along the axes < run(b).
     void add_overlap() {
         Isl<isl_aff> apart = difference(form(program_.regions[pair_.a.region].address, true).aff,
                                         form(program_.regions[pair_.b.region].address, false).aff);

@@ -24,7 +24,7 @@ struct Open {
         const uint64_t steps = static_cast<uint64_t>(max) - static_cast<uint64_t>(min);
         return steps == UINT64_MAX ? UINT64_MAX : steps + 1;
     }
-    /// The ends, and the default with its neighbours, ascending.
+    /// Returns the ends, and the default with its neighbours, ascending.
     std::set<int64_t> samples() const {
         std::set<int64_t> all = {min, value, max};
         if (value > min) all.insert(value - 1);

@@ -64,7 +64,7 @@ void RaceFindings::stop(const Access& access, const std::string& why) {
     findings_.push_back(std::move(finding));
 }
 
-/// a stands before b in the text, or is the same task. True when they are reported.
+/// Looks at a pair: a stands before b in the text, or is the same task. True when they are reported.
 bool RaceFindings::look(const Access& a, const Access& b) {
     const auto key = std::make_pair(a.statement, b.statement);
     const bool same = a.statement == b.statement;

@@ -18,7 +18,7 @@ class RaceFindings {
     RaceFindings(const BoundProgram& program, const execution::ScheduleOrder& order)
         : program_(program), order_(order), prover_(program, order) {}
 
-    /// a stands before b in the text, or is the same task.
+    /// Checks a pair: a stands before b in the text, or is the same task.
     void check(const Access& a, const Access& b) { look(a, b); }
     /// True if there would be anything to report of the two.
     bool would_report(const Access& a, const Access& b);

@@ -14,7 +14,7 @@ class JsonValue;
 /// (base/json.hpp), so that both accept the same texts, without the memory of its own that each part takes there.
 class JsonDocument {
   public:
-    /// Null where the text is no JSON, or has a number beyond double.
+    /// Parses a text; null where it is no JSON, or has a number beyond double.
     static std::shared_ptr<const JsonDocument> parse(std::string_view text);
     JsonValue root() const;
 

@@ -162,7 +162,7 @@ std::string canonical_dtype(std::string descr, const std::string& origin) {
                     origin, descr));
 }
 
-/// Element count, or nothing when its bytes overflow what a file can hold.
+/// Returns the element count, or nothing when its bytes overflow what a file can hold.
 std::optional<uint64_t> checked_elements(const std::vector<int64_t>& shape, uint64_t item) {
     if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
     const uint64_t most = static_cast<uint64_t>(INT64_MAX) / std::max<uint64_t>(1, item);

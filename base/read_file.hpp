@@ -20,7 +20,7 @@ std::string read_file(const std::string& path, size_t limit = SIZE_MAX);
 /// A file that is read in parts, by a reader who knows from the first what is to follow.
 class InputFile {
   public:
-    /// "-" is standard input. Throws UserError.
+    /// Opens a file; "-" is standard input. Throws UserError.
     explicit InputFile(const std::string& path);
     /// Adds the next `count` bytes to `bytes`, fewer at the end of the file. Throws UserError.
     void read(size_t count, std::string& bytes);

@@ -7,7 +7,7 @@
 namespace kpu {
 namespace {
 
-/// Levenshtein distance; names are cut at 64 characters, enough to suggest one.
+/// Returns the Levenshtein distance; names are cut at 64 characters, enough to suggest one.
 size_t edit_distance(std::string_view a, std::string_view b) {
     a = a.substr(0, 64);
     b = b.substr(0, 64);

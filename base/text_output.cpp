@@ -130,7 +130,7 @@ struct CloseFolder {
     void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
-/// kpusim-PID-NUMBER.tmp
+/// True for kpusim-PID-NUMBER.tmp.
 bool is_temporary_name(std::string_view name) {
     constexpr std::string_view begin = "kpusim-", end = ".tmp";
     if (!starts_with(name, begin) || !ends_with(name, end)) return false;
@@ -302,7 +302,7 @@ std::string quoted_field(std::string_view text) {
     return out;
 }
 
-/// A spreadsheet would run it as a formula, or take a sign of ours off.
+/// True if a spreadsheet would run it as a formula, or take a sign of ours off.
 bool needs_text_sign(std::string_view text) {
     constexpr std::string_view formula = "=+-@\t";
     if (formula.find(text[0]) != std::string_view::npos) return true;

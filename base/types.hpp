@@ -44,7 +44,7 @@ bool is_posit(ElemType type);
 bool is_float8(ElemType type);       ///< f8e4m3, f8e5m2
 bool is_small_float(ElemType type);  ///< the above, f6e2m3, f6e3m2, f4e2m1
 bool shares_bytes(ElemType type);    ///< two elements lie in a byte, the first in its lower half: i4, f4e2m1
-/// posit8 or posit16 for those of any es: what devices have rates and prices of. Other types stay.
+/// Returns posit8 or posit16 for those of any es: what devices have rates and prices of. Other types stay.
 ElemType without_es(ElemType type);
 
 /// Returns the bytes that hold `elements` densely packed elements (two of 4 bits share a byte).

@@ -7,7 +7,7 @@
 namespace kpu {
 namespace {
 
-/// The production Char of XML 1.0; surrogates are no UTF-8.
+/// True for the production Char of XML 1.0; surrogates are no UTF-8.
 bool is_allowed(uint32_t code) {
     if (code < 0x20) return code == '\t' || code == '\n' || code == '\r';
     return code != 0xfffe && code != 0xffff;

@@ -165,7 +165,7 @@ bool CarriedOrder::exists_between(const OrderClause& first, uint32_t via, const 
     return true;
 }
 
-/// The clause of going through `via`; false when there is none for certain.
+/// Finds the clause of going through `via`; false when there is none for certain.
 bool CarriedOrder::compose(const OrderClause& first, uint32_t via, const OrderClause& second,
                            OrderClause& out) const {
     if (!exists_between(first, via, second)) return false;

@@ -56,7 +56,7 @@ class CarriedOrder {
     bool sure_of_later(uint32_t later, const Before& before) const;
     /// True if there is a pair of instances under the clause.
     bool sure_of_all(uint32_t later, const Before& before) const;
-    /// Some orders are missing: there were too many clauses.
+    /// True if some orders are missing: there were too many clauses.
     bool full() const { return full_; }
 
   private:

@@ -21,7 +21,7 @@ class ChainOrder {
     void add(uint32_t task, const ChainClock& before, const std::vector<uint32_t>& needs);
     /// Notes that one task which refers to it was seen.
     void used(uint32_t task);
-    /// The task itself is complete.
+    /// Notes that the task itself is complete.
     void complete(uint32_t task, ChainClock& clock) const {
         if (tasks_[task].chain != none) clock.raise(tasks_[task].chain, tasks_[task].place);
     }

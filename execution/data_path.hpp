@@ -50,7 +50,7 @@ class DataPath {
     std::vector<values::Executor::Results> results() const {
         return executor_ ? executor_->results() : std::vector<values::Executor::Results>();
     }
-    /// Lane-statements that one launch of a kernel may execute.
+    /// Limits the lane-statements that one launch of a kernel may execute.
     void limit_kernels(uint64_t steps) {
         if (executor_) executor_->limit_kernels(steps);
     }

@@ -59,7 +59,7 @@ class FunctionalDriver : private ControlListener {
     const std::vector<uint32_t>& peak_tokens() const { return peak_tokens_; }
     /// Executions of each task of the program so far, parallel to BoundProgram::tasks.
     const std::vector<uint64_t>& executions() const { return executions_; }
-    /// Multiply-accumulates and bytes of all executions so far.
+    /// Returns the multiply-accumulates and bytes of all executions so far.
     TaskTraffic total_traffic() const;
 
   private:

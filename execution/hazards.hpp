@@ -63,7 +63,7 @@ class HazardLog {
     static constexpr size_t max_findings = 1000;
     static constexpr size_t not_listed = SIZE_MAX;
 
-    /// Index of the finding, or not_listed. `other` null: no other task.
+    /// Returns the index of the finding, or not_listed. `other` null: no other task.
     size_t add(const BoundProgram& program, HazardKind kind, const HazardSide& task, const HazardSide* other,
                const BoundRegion& region, uint64_t first_address, uint64_t last_address);
     /// Races inside a kernel that a task ran, between two of its statements.

@@ -121,7 +121,8 @@ class Planner {
         return s >= plan_.blocks[block].first && s < plan_.blocks[block].end;
     }
 
-    /// Slot that counts task `target` seen from `depth` loops further out; makes the slots in between.
+    /// Returns the slot that counts task `target` seen from `depth` loops further out; makes the slots in
+    /// between.
     uint32_t slot_of(uint32_t target, uint32_t depth) {
         std::vector<uint32_t>& known = slots_[target];
         while (known.size() <= depth) {

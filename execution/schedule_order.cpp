@@ -397,7 +397,7 @@ void ScheduleOrder::add_escapes(uint32_t statement, size_t common, const std::ve
     if (earlier.carried != none) add_escapes_by_clauses(earlier, late, known, escapes);
 }
 
-/// The earlier task stands in a loop that carries tokens: it is before what is known of that loop.
+/// Adds escapes of an earlier task in a loop that carries tokens: it is before what is known of that loop.
 void ScheduleOrder::add_escapes_by_clauses(const TaskOrder& earlier, const std::vector<Escape::Margin>& late,
                                            const Known& known, std::vector<Escape>& escapes) const {
     const CarriedOrder& carried = *carried_[earlier.carried];

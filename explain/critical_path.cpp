@@ -113,7 +113,7 @@ bool CriticalPath::why(PathSegment& segment, PathSegment& next) const {
     return true;
 }
 
-/// The task that the unit took before this one kept it from taking this one.
+/// True if the task that the unit took before this one kept it from taking this one.
 bool CriticalPath::held_by_unit(uint32_t task, uint16_t unit, PathSegment& segment, PathSegment& next) const {
     if (unit == no_unit) return false;
     const std::vector<TaskRun>& tasks = graph_.tasks();
@@ -126,7 +126,8 @@ bool CriticalPath::held_by_unit(uint32_t task, uint16_t unit, PathSegment& segme
     return true;
 }
 
-/// Several units work on a launch of a kernel, and it began on one of them: what had this one shows in its states.
+/// True if several units work on a launch of a kernel, and it began on one of them: what had this one shows
+/// in its states.
 bool CriticalPath::held_by_launch(uint32_t serial, PathSegment& segment, PathSegment& next) const {
     const std::vector<TaskRun>& tasks = graph_.tasks();
     const TaskRun& task = tasks[serial];

@@ -30,7 +30,7 @@ struct SegmentPart {
     traces::Cause cause = traces::Cause::idle_no_work;
     Cycles cycles = 0;
 };
-/// They sum to the segment.
+/// Returns the parts, which sum to the segment.
 std::vector<SegmentPart> parts_of(const RunGraph& graph, const PathSegment& segment);
 
 /// Everything that can be said about a run.
@@ -78,7 +78,7 @@ std::optional<traces::PowerTrace> page_power(const traces::Recording& recording)
 std::string html_of(const Explanation& explanation, const RunNumbers& numbers,
                     const std::optional<traces::PowerTrace>& power);
 
-/// Index of an operation by its name. Throws UserError with the nearest one.
+/// Returns the index of an operation by its name. Throws UserError with the nearest one.
 uint32_t find_op(const traces::RunInfo& info, const std::string& name);
 
 }  // namespace kpu::explain

@@ -33,7 +33,7 @@ class LeastTime {
     Part free_;
 };
 
-/// Whole cycles of a time that was computed from rates: rounding errors never add one.
+/// Returns whole cycles of a time that was computed from rates: rounding errors never add one.
 Cycles whole(double cycles);
 
 /// Returns the bytes per core cycle of a unit at best; of a DRAM channel: of all channels.

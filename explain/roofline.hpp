@@ -30,7 +30,7 @@ struct RooflinePoint {
     double roof = 0;  ///< operations per cycle under that
 };
 
-/// The run first, then every operation whose tasks ran.
+/// Returns the run first, then every operation whose tasks ran.
 std::vector<RooflinePoint> roofline(const RunGraph& graph, const std::vector<OpTerms>& ops);
 
 }  // namespace kpu::explain

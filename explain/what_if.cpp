@@ -117,8 +117,8 @@ class Bounds {
         std::string name;
     };
 
-    /// Units that execute tasks, and sequencers: all of a kind; of one engine, for the tasks bound to it;
-    /// one, for the tasks bound to that.
+    /// Adds pools of units that execute tasks, and sequencers: all of a kind; of one engine, for the tasks
+    /// bound to it; one, for the tasks bound to that.
     void pools() {
         using Key = std::tuple<UnitKind, int, int>;
         std::map<Key, Pool> pools;

@@ -184,7 +184,7 @@ bool Binder::bind_inferences(const proto::Tensor& tensor, const SourcePos& pos) 
     return false;
 }
 
-/// An input that follows from the position. False: reported.
+/// Binds an input that follows from the position. False: reported.
 bool Binder::bind_follows(const proto::Tensor& tensor, TensorSpec& spec) {
     if (tensor.follows() == proto::Tensor::FREE) return true;
     const auto& params = program_.param();

@@ -274,7 +274,7 @@ void Binder::bind_attributes(const proto::Task& source, BoundTask& task, const S
     }
 }
 
-/// A negative axis counts from the last dimension of the first input; one outside is refused later.
+/// Makes a negative axis count from the last dimension of the first input; one outside is refused later.
 void Binder::normalise_axis(BoundTask& task) const {
     if (task.inputs.empty()) return;
     const int64_t rank = result_.regions[task.inputs[0]].shape.rank;
@@ -283,7 +283,7 @@ void Binder::normalise_axis(BoundTask& task) const {
     }
 }
 
-/// A float, or an integer expression.
+/// Binds a float, or an integer expression.
 bool Binder::bind_number(const proto::Value& value, const Phrase& what, BoundAttr& out,
                          const SourcePos& pos) {
     out.real = value.real();
@@ -336,7 +336,7 @@ bool Binder::bind_attribute(const AttrSpec& spec, const proto::Value& value, Bou
     return false;
 }
 
-/// The engine follows from L1 operands; decorators pin instance and token table.
+/// Places a task: the engine follows from L1 operands; decorators pin instance and token table.
 void Binder::place(const proto::Task& source, BoundTask& task, const SourcePos& pos) {
     for (const std::vector<uint32_t>* operands : {&task.inputs, &task.outputs}) {
         for (const uint32_t index : *operands) {

@@ -150,7 +150,7 @@ class Program {
 
     Expr param(const std::string& name, int64_t default_value, int64_t min, int64_t max);
     Expr constant(const std::string& name, const Expr& value);
-    /// size in bytes; align in bytes, a power of two; engine only for L1.
+    /// Adds a buffer: size in bytes; align in bytes, a power of two; engine only for L1.
     Buffer buffer(const std::string& name, Level level, const Expr& size, int64_t align = 1);
     Buffer l1_buffer(const std::string& name, const Expr& engine, const Expr& size, int64_t align = 1);
 
@@ -159,10 +159,10 @@ class Program {
     Region region(const std::string& name, Buffer buffer, const Expr& offset, const TensorType& type);
     Region region(const std::string& name, Buffer buffer, const Expr& offset, const Expr& extent,
                   const TensorType& type);
-    /// Untyped bytes, for transfers and stores.
+    /// Makes a region of untyped bytes, for transfers and stores.
     Region bytes(const std::string& name, Buffer buffer, const Expr& offset, const Expr& extent);
 
-    /// `name` may be empty.
+    /// Adds a transfer; `name` may be empty.
     Task transfer(const std::string& name, const Region& dst, const Region& src);
     Task store(const std::string& name, const Region& dst, const Region& src);
     Task compute(const std::string& opcode, const std::vector<Region>& inputs,
@@ -172,7 +172,7 @@ class Program {
                 const std::vector<Region>& outputs, int64_t workgroups, const std::vector<int64_t>& scalars);
     void wait(const std::vector<Task>& tokens);
 
-    /// Inclusive bounds; `body` receives the loop variable. max_in_flight 1 writes no decorator.
+    /// Opens a loop with inclusive bounds; `body` receives the loop variable.
     void loop(const std::string& variable, const Expr& first, const Expr& last, int64_t max_in_flight,
               const std::function<void(Expr)>& body);
 

@@ -31,7 +31,8 @@ Module parse_container(std::string_view bytes, const std::string& origin);
 DataSection load_side_file(const proto::Data& data, const std::string& folder);
 
 std::string serialize_container(const Module& module);
-/// SHA-256 (hex) that tells programs apart. Of data it takes the recorded digests, so mapped bytes stay unread.
+/// Returns an SHA-256 (hex) that tells programs apart. For data it takes the recorded digests, so mapped
+/// bytes stay unread.
 std::string program_digest(const Module& module);
 /// Writes atomically (temporary file, then rename). Throws UserError.
 void write_container(const Module& module, const std::string& path);

@@ -47,9 +47,10 @@ struct DeviceLimits {
     std::vector<std::string> arrays;    ///< shape of each engine's systolic arrays, as "16x16"
 };
 
-/// SHA-256 (hex) over all that decides whether a program is legal on the device: units, capacities, variants, shapes
-/// of the arrays. Rates, latencies and energy do not count, nor the name; nor the size of DDR, which no tile depends
-/// on and which every program is checked against by itself. What a compiled program keeps as its target_hash.
+/// Returns an SHA-256 (hex) over all that decides whether a program is legal on the device: units,
+/// capacities, variants, shapes of the arrays. Rates, latencies and energy do not count, nor the name; nor
+/// the size of DDR, which no tile depends on and which every program is checked against by itself. What a
+/// compiled program keeps as its target_hash.
 std::string legality_hash(const DeviceLimits& limits);
 
 }  // namespace kpu

@@ -10,7 +10,7 @@
 
 namespace kpu {
 
-/// Statement indices of the loops around a statement, outermost first.
+/// Returns the statement indices of the loops around a statement, outermost first.
 std::vector<uint32_t> loops_around(const BoundProgram& program, uint32_t statement);
 
 /// Ranges of the variables of the loops around a statement, outermost first; a range with lo > hi: no
@@ -24,7 +24,7 @@ enum class Visited : uint8_t { all, stopped, too_many };
 Visited for_each_iteration(const BoundProgram& program, uint32_t statement, uint64_t& budget,
                            const std::function<bool(const LoopValues&)>& visit);
 
-/// Variable and value of the loops around a statement, outermost first, as far as `loops` has values.
+/// Returns variable and value of the loops around a statement, outermost first, as far as `loops` has values.
 std::vector<std::pair<std::string, int64_t>> iteration_of(const BoundProgram& program, uint32_t statement,
                                                           const LoopValues& loops);
 /// Returns "i=3, j=0": the iteration that a statement stands in, as far as `loops` has values.

@@ -33,7 +33,7 @@ std::vector<std::string> quoted(const std::string& message) {
     return found;
 }
 
-/// The message and all that it is made of.
+/// Gathers the message and all that it is made of.
 void gather(const Descriptor* type, std::set<const Descriptor*>& types) {
     if (!types.insert(type).second) return;
     for (int i = 0; i < type->field_count(); ++i) {

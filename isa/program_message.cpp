@@ -34,7 +34,7 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
     throw UserError(std::move(found));
 }
 
-/// Control characters but those that `but` has.
+/// True for control characters but those that `but` has.
 bool has_controls(std::string_view text, std::string_view but) {
     return std::any_of(text.begin(), text.end(), [&](char c) {
         return (static_cast<uint8_t>(c) < ' ' || c == '\x7f') && but.find(c) == std::string_view::npos;

@@ -78,7 +78,7 @@ std::string operand_text(std::string_view name, const TypedShape& operand);
 /// Returns "[64,32]"
 std::string shape_text(const Dims& shape);
 
-/// Row-major strides of a shape, in elements.
+/// Returns the row-major strides of a shape, in elements.
 Dims row_major(const Dims& shape);
 
 /// Returns the `axis` attribute as a dimension of `shape`. Throws UserError when there is no such dimension.
@@ -115,7 +115,7 @@ struct ResizeRule {
 };
 ResizeRule resize_rule(const Dims& x, const Dims& y, const BoundAttrs& attrs);
 
-/// Groups of channels of a convolution whose X has `channels`.
+/// Returns the groups of channels of a convolution whose X has `channels`.
 int64_t conv_groups(const OpcodeSpec& spec, const BoundAttrs& attrs, int64_t channels);
 
 }  // namespace kpu

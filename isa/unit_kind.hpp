@@ -64,7 +64,7 @@ const std::vector<UnitKindRow>& unit_kinds();
 const UnitKindRow& row_of(UnitKind kind);
 bool is_unit_kind(uint64_t number);       ///< whether a row has this number
 std::string_view name_of(UnitKind kind);  ///< as NEM spells it: NMU CSTL DMA VPU SEQ sDMA WDM
-/// NEM names of the kinds that are wanted, for messages: "NMU, CSTL, DMA or VPU".
+/// Returns the NEM names of the kinds that are wanted, for messages: "NMU, CSTL, DMA or VPU".
 std::string names_of_units(bool (*wanted)(const UnitKindRow&), std::string_view separator,
                            std::string_view last);
 std::optional<UnitKind> parse_unit_kind(std::string_view nem_name);

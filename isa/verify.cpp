@@ -35,7 +35,7 @@ void verify_bare_l1(const VerifyContext& context) {
     }
 }
 
-/// A compiled program was fitted to one device: elsewhere it may be legal and still not what was meant.
+/// Checks that a compiled program is for this device: elsewhere it may be legal and still not what was meant.
 void verify_target(const Module& module, const DeviceLimits& limits, Diagnostics& found) {
     const KPUProgram& program = module.program;
     if (limits.agnostic || program.target_hash().empty() || program.target_hash() == legality_hash(limits))

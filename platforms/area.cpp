@@ -111,7 +111,7 @@ Area unknown(std::string why) {
     return area;
 }
 
-/// `count` times a figure, at a process.
+/// Returns `count` times a figure, at a process.
 Area scaled(std::string_view name, double count, const Process& process) {
     const Figure& one = figure(name);
     if (!one.known) return unknown(std::string(one.source));

@@ -35,7 +35,7 @@ struct AreaReport {
 constexpr std::string_view area_left_out =
     "host interface, pads, decompressors, clock and power nets, test, gaps";
 
-/// Area of each unit at a node.
+/// Returns the area of each unit at a node.
 AreaReport area_of(const proto::Platform& platform, const std::vector<traces::UnitInfo>& units,
                    uint32_t node_nm);
 

@@ -20,9 +20,9 @@ class SramTable {
     static const SramTable& shipped();
     explicit SramTable(Points points) : points_(std::move(points)) {}
 
-    /// mm2 of one bank, at the process of the table. Exact at its points, between them linear in the logarithms: a larger or wider
-    /// bank is never smaller, and half of it never less than half as large. Wider than the table: several side by
-    /// side; larger: several; smaller: as large as the smallest.
+    /// Returns the mm2 of one bank, at the process of the table. Exact at its points, between them linear in
+    /// the logarithms: a larger or wider bank is never smaller, and half of it never less than half as large.
+    /// Wider than the table: several side by side; larger: several; smaller: as large as the smallest.
     double macro_mm2(double size_bytes, double width_bytes) const;
 
     const Points& points() const { return points_; }

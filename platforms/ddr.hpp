@@ -9,13 +9,13 @@
 namespace kpu::platforms {
 
 std::vector<std::string> ddr_device_names();
-/// Null when there is no such device.
+/// Finds a device; null when there is no such one.
 const proto::DdrDevice* find_ddr_device(const std::string& name);
 /// Returns what the controller does unless told otherwise.
 const proto::DdrController& default_ddr_controller();
-/// Named address mappings, as they stand in the table.
+/// Returns named address mappings, as they stand in the table.
 const google::protobuf::RepeatedPtrField<proto::DdrMapping>& ddr_mappings();
-/// Capacity of one rank of a channel.
+/// Returns the capacity of one rank of a channel.
 uint64_t channel_bytes(const proto::DdrDevice& device);
 /// Returns the bytes that all channels and ranks hold together.
 uint64_t ddr_capacity(const proto::Ddr& ddr, const proto::DdrDevice& device);

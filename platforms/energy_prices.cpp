@@ -201,14 +201,14 @@ class Pricer {
         return least;
     }
 
-    /// Voltage of a component's clock domain over the table's.
+    /// Returns the voltage of a component's clock domain over the table's.
     double voltage_of(Component component) const {
         return vdd_of(platform_.clock(), component, table_.vdd()) / table_.vdd();
     }
     double dynamic_of(Component component) const { return std::pow(voltage_of(component), 2); }
     double leakage_of(Component component) const { return std::pow(voltage_of(component), 3); }
 
-    /// pJ (at the table's voltage) in a cycle of the component's clock as mW (at its own voltage).
+    /// Converts pJ (at the table's voltage) in a cycle of the component's clock to mW (at its own voltage).
     double mw(Component component, double pj_per_cycle) const {
         return pj_per_cycle * dynamic_of(component) * mhz_of(platform_.clock(), component) * 1e-3;
     }

@@ -194,7 +194,7 @@ proto::EnergyTable scale_table(const proto::EnergyTable& table, const proto::Ene
     return scaled;
 }
 
-/// A shipped table is parsed once: reading its text would take a quarter of a small run.
+/// Returns a shipped table, parsed once: reading its text would take a quarter of a small run.
 const proto::EnergyTable& shipped_energy_table(const std::string& name, std::string_view text) {
     static std::mutex mutex;
     static std::map<std::string, proto::EnergyTable> tables;

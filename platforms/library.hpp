@@ -18,7 +18,7 @@ std::vector<std::string> embedded_names();
 /// as they are.
 std::string_view declared_name(std::string_view device);
 
-/// Whole text of a file. Throws UserError when it cannot be read or is larger than 16 MiB.
+/// Returns the whole text of a file. Throws UserError when it cannot be read or is larger than 16 MiB.
 std::string read_text_file(const std::string& path);
 bool is_regular_file(const std::string& path);
 

@@ -19,8 +19,8 @@ void forget_replaced_pairs(proto::Clock& clock, const proto::Clock& changes);
 /// no faster.
 std::vector<std::string> point_problems(const proto::Clock& clock);
 
-/// Frequency (MHz) and voltage (V) of the domain that a component is in. `otherwise`: voltage where the platform says none.
-/// DRAM and PHY are in no domain: they have the core's frequency and `otherwise`.
+/// Returns frequency (MHz) and voltage (V) of the domain that a component is in. `otherwise`: voltage where
+/// the platform says none. DRAM and PHY are in no domain: they have the core's frequency and `otherwise`.
 double mhz_of(const proto::Clock& clock, traces::Component component);
 double vdd_of(const proto::Clock& clock, traces::Component component, double otherwise);
 

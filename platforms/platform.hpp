@@ -38,7 +38,7 @@ void apply_override(Platform& platform, const std::string& path, const std::stri
 /// entries).
 void validate(const Platform& platform);
 
-/// Canonical text of a resolved platform: what a run writes, and what its hash is taken of.
+/// Writes the canonical text of a resolved platform: what a run writes, and what its hash is taken of.
 std::string to_textproto(const Platform& platform);
 
 /// Lists every field that is set, as (path, value) in schema order; the paths are those of --set:
@@ -66,7 +66,7 @@ const proto::DdrDevice& rated_ddr_device(const std::string& name);
 
 /// Reads an energy table: unknown and repeated keys, bad values, wrong units and missing sources are errors.
 proto::EnergyTable parse_energy_table(std::string_view text, const std::string& origin);
-/// Energy table with the platform's corner, node, voltage and temperature applied.
+/// Returns the energy table with the platform's corner, node, voltage and temperature applied.
 proto::EnergyTable energy_table(const Platform& platform);
 /// Returns the costs of all actions, and the static powers (platforms/energy.md). A missing entry is
 /// an error.

@@ -156,7 +156,7 @@ class Reader {
     std::vector<std::string> ignored_;
 };
 
-/// SRAM as wide as the schema allows: an array of any size finds every operand in time.
+/// Makes SRAM as wide as the schema allows: an array of any size finds every operand in time.
 void never_limits(proto::Engine& engine) {
     constexpr uint32_t widest = 65536;
     engine.mutable_array()->set_operand_bytes_per_cycle(widest);

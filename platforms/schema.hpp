@@ -28,7 +28,7 @@ void complete(google::protobuf::Message& platform, const std::string& origin, co
 /// Sets one field, or that of every entry of a list. Throws UserError.
 void set_path(google::protobuf::Message& platform, const std::string& path, const std::string& value);
 
-/// Protobuf text with fields in schema order and doubles in shortest round-trip form.
+/// Writes protobuf text with fields in schema order and doubles in shortest round-trip form.
 std::string print(const google::protobuf::Message& message);
 
 }  // namespace kpu::platforms::schema

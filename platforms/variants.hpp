@@ -14,7 +14,7 @@ namespace kpu::platforms {
 const std::vector<nem::TypeFamily>& known_families();
 /// Returns the shipped families with `own` beside them; of equal names, `own` counts.
 std::vector<nem::TypeFamily> families_with(const std::vector<nem::TypeFamily>& own);
-/// gemm.float<f16>.no_bias as its parts; nothing when the text has another form.
+/// Returns gemm.float<f16>.no_bias as its parts; nothing when the text has another form.
 std::optional<nem::VariantRef> parse_variant(std::string_view text);
 /// Puts the variants of the platform's named groups (variant_sets.textproto) before those that it lists itself. Unknown
 /// names are errors.

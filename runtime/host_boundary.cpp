@@ -26,7 +26,7 @@ constexpr HostOnly host_only[] = {{proto::HOST_I64, "i64", "<i8", 8},
                                   {proto::HOST_U64, "u64", "<u8", 8},
                                   {proto::HOST_F64, "f64", "<f8", 8}};
 
-/// Null: a type that devices have too.
+/// Returns the row of a type that only hosts have; null: devices have it too.
 const HostOnly* only_of_host(const TensorSpec& spec) {
     for (const HostOnly& type : host_only) {
         if (type.host == spec.host) return &type;

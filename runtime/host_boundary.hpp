@@ -14,7 +14,8 @@ namespace kpu::runtime {
 // run loads and stores them, outside its cycles. Floats go through the arithmetic of `quantize`, `dequantize`
 // and `cast`, so a program that quantizes on the device has the same bits.
 
-/// NumPy's dtype of host arrays, and its name here: "<i8" and "i64". Of tensors that do not convert too.
+/// Returns NumPy's dtype of host arrays, and its name here: "<i8" and "i64". It does so for tensors that do
+/// not convert, too.
 std::string_view host_dtype(const TensorSpec& spec);
 std::string_view host_type_name(const TensorSpec& spec);
 size_t host_item_bytes(const TensorSpec& spec);

@@ -59,7 +59,7 @@ void put(char* out, T value) {
     std::memcpy(out, &value, sizeof value);
 }
 
-/// Uniform in [-1, 1) with 24 random bits, which every float type then rounds once.
+/// Returns a number uniform in [-1, 1) with 24 random bits, which every float type then rounds once.
 double unit_value(uint64_t random) { return static_cast<double>(random >> 40) * 0x1p-23 - 1.0; }
 
 void put_random(char* out, ElemType type, uint64_t random) {
@@ -83,7 +83,7 @@ size_t dense_element_bytes(ElemType type) {
     return shares_bytes(type) ? 1 : static_cast<size_t>(bit_width(type)) / 8;
 }
 
-/// Dense elements of an input whose host array is all zeros.
+/// Returns dense elements of an input whose host array is all zeros.
 std::string zeros_of(const TensorSpec& spec) {
     if (spec.converts())
         return to_device(spec, std::string(element_count(spec) * host_item_bytes(spec), '\0'), spec.name);

@@ -90,7 +90,8 @@ OutOfRange::Row& OutOfRange::row_of(uint32_t op, const BoundRegion& y) {
     return rows_.back();
 }
 
-/// Steps and float8 are scaled to a range, of which some numbers are meant to be beyond.
+/// True if an overflow tells something: steps and float8 are scaled to a range, of which some numbers are
+/// meant to be beyond.
 bool OutOfRange::Row::tells() const {
     const bool scaled = steps || is_small_float(elem);
     return unexplained > 0 && (!scaled || unexplained * one_in > made);

@@ -28,7 +28,7 @@ struct ProgramText {
     std::string program, kernels;
 };
 
-/// Kernels stand in one file, whatever files they came from.
+/// Returns the text, with kernels in one file, whatever files they came from.
 ProgramText text_of(const Module& module) {
     if (module.program.kernel_file_size() == 0) return {nem::print_checked(module), ""};
     proto::KernelFile kernels;

@@ -61,7 +61,7 @@ void add_precisions(std::vector<traces::OpRow>& ops, const KPUProgram& program) 
     }
 }
 
-/// Operations whose work another does have a row too, which points there: whoever looks for a node finds it.
+/// Adds rows of operations whose work another does; each points there: whoever looks for a node finds it.
 void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) {
     // many programs have many rows, and nothing that was fused
     const auto fuses = [](const proto::Op& op) { return op.fused_with_size() > 0; };
@@ -144,7 +144,7 @@ struct Simulation::Impl {
         backend = options.reference_values ? values::make_reference_backend() : values::make_fast_backend();
     }
 
-    /// Null in timing mode.
+    /// Returns the engine; null in timing mode.
     values::ComputeBackend* engine() const {
         return backend && options.backend != nullptr ? options.backend : backend.get();
     }
@@ -192,7 +192,7 @@ struct Simulation::Impl {
         if (memory) memory->reset();
     }
 
-    /// Ready to go on: a run that ended starts again.
+    /// Makes the driver ready to go on: a run that ended starts again.
     Driver& resume() {
         if (closed || status != RunStatus::paused) reset();
         return start();

@@ -141,7 +141,7 @@ class Simulation {
     std::vector<traces::OpRow> take_op_rows();  ///< as the caller's own
     /// Returns what the statements of kernels cost, where time was modelled.
     std::vector<traces::KernelRow> kernel_rows();
-    /// Completed instances of a task statement so far.
+    /// Returns the completed instances of a task statement so far.
     uint64_t completions(uint32_t statement) const;
     /// Puts inputs into memory, as the first step does, so that it can be looked at before.
     void place_inputs();

@@ -9,7 +9,7 @@ namespace kpu::compiler {
 /// Places of constants in DDR: each block dense where it is first needed, and once.
 class Constants {
   public:
-    /// Byte offset of a block, which is added if it is new.
+    /// Returns the byte offset of a block, which is added if it is new.
     int64_t place(const Block& block);
     BlockPlaces take() { return std::move(places_); }
     uint64_t size() const { return size_; }

@@ -36,7 +36,7 @@ void add_stages(const std::vector<Stage>& stages) {
     }
 }
 
-/// 1 at positions of which the caches' last row is read by this form, else 0.
+/// Returns 1 at positions of which the caches' last row is read by this form, else 0.
 builder::Expr is_wanted(const Emission& out, uint32_t form) {
     using builder::Expr;
     const graph::Positions& of = out.graph.positions;

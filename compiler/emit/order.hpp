@@ -32,7 +32,7 @@ struct Span {
 /// own.
 class Order {
   public:
-    /// Bytes of this buffer are written once: nobody waits for their readers.
+    /// Notes that bytes of this buffer are written once: nobody waits for their readers.
     void write_once(const builder::Buffer& buffer) { written_once_.insert(buffer.index); }
 
     /// Adds a task that reads and writes this. Result: those that it must wait for, `others` among them: the few that are

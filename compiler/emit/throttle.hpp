@@ -18,7 +18,7 @@ class Throttle {
 
     /// Prepares to issue so many tasks, at most: waits for loops that they would leave without room.
     void reserve(size_t tasks);
-    /// A loop with these tasks, the last iterations of which take so many entries of one table.
+    /// Notes a loop with these tasks, the last iterations of which take so many entries of one table.
     void after_loop(std::vector<builder::Task> tasks, size_t entries);
 
     /// Begins reservations for a thread of its own, which may not run.

@@ -153,7 +153,7 @@ builder::TensorType Tiles::type(size_t operand, const Dims& shape, bool quantise
     return quantised ? result.quant(tile_quant(operand)) : result;
 }
 
-/// Scales of the tile's own channels.
+/// Returns the scales of the tile's own channels.
 proto::Quant Tiles::tile_quant(size_t operand) const {
     const BoundQuant& quant = value(operand).quant;
     if (quant.kind != proto::Quant::PER_CHANNEL) return quant_message(quant);
@@ -211,7 +211,7 @@ int64_t Tiles::base_of(const Storage& storage) const {
     return static_cast<int64_t>(storage.address + (of_host ? inference_ * host_step(storage) : 0));
 }
 
-/// Nobody writes constants: their span is empty.
+/// Returns the tile of a constant. Nobody writes constants: their span is empty.
 Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const {
     const graph::ValueId id = op_.operands[operand].value;
     Block block{id, tile.first, tile.shape, value(operand).elem};

@@ -49,7 +49,7 @@ class Tiles {
     /// Returns the shape of an operand's tile.
     Dims shape(size_t operand) const { return box(operand).shape; }
 
-    /// Outside of L1.
+    /// Returns the tile outside of L1.
     Tile at_home(size_t operand, const builder::Expr& t) const;
     /// Returns the place in L2 of a constant that several operations share, and whether it must be brought
     /// there. None: it moves with the loop, or there is no room; or it is not there yet, and may not be
@@ -59,7 +59,7 @@ class Tiles {
     Tile kept(size_t operand, const builder::Expr& t) const;
     /// Returns a part of what a stage keeps there; stages take turns in two halves.
     Tile kept_part(size_t operand, int64_t number, int64_t half) const;
-    /// There, and at home.
+    /// Returns the whole tensor there, and at home.
     std::pair<Tile, Tile> whole(size_t operand) const;
     /// Returns a dense tile that does not move, in `count` parts of about the same bytes; in fewer if it is
     /// small.

@@ -172,7 +172,7 @@ class Counter {
                     double(footprint_of(program_.regions[i], 0).total_bytes()));
     }
 
-    /// Rows that a kernel copies to L1; their writes there are those of its result.
+    /// Counts rows that a kernel copies to L1; their writes there are those of its result.
     void copies(const BoundTask& task, const BoundRegion& from, const kernels::Work& work) {
         const double row = work.length_of_a_copy * bit_width(from.elem) / 8, bytes = work.copies * row;
         const bool ddr = from.level == Level::ddr;

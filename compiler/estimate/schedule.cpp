@@ -297,7 +297,8 @@ class Schedule : execution::ControlListener {
         return l1_[static_cast<size_t>(unit.engine)].add(now_, time.in_l1, cycles);
     }
 
-    /// A task's drain lies below the fill of the next one, as far as that starts before its end.
+    /// Sets the drain of a task's own: it lies below the fill of the next one, as far as that starts before
+    /// its end.
     void own_drain(Unit& unit, double next) {
         if (unit.drain == 0) return;  // it had no task
         own_cycles_[unit.task] += std::clamp(next - unit.worked, 0.0, unit.drain);

@@ -181,7 +181,7 @@ class Times {
         }
         return result;
     }
-    /// Rows in few of DRAM's channels, which stay the same ones while loops go on.
+    /// True for rows in few of DRAM's channels, which stay the same ones while loops go on.
     bool lies_in_few(const BoundRegion& region, const compiler::Runs& of) const {
         if (target_.channel_share(of) >= 1) return false;
         const auto [first, second] = beginnings(region);

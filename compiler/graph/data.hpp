@@ -19,7 +19,7 @@ Data aligned(const Data& data, uint64_t alignment);
 /// Returns the bytes of one element in Data: i4 has one.
 uint64_t element_bytes(ElemType elem);
 
-/// Dimension d of the result is dimension perm[d] of `shape`.
+/// Permutes `shape`: dimension d of the result is dimension perm[d] of `shape`.
 Dims permuted(const Dims& shape, const std::vector<int>& perm);
 Data permuted(const Data& data, uint64_t element_size, const Dims& shape, const std::vector<int>& perm);
 std::vector<int> inverse(const std::vector<int>& perm);
@@ -33,7 +33,7 @@ Data broadcast_to(const Data& data, uint64_t element_size, const Dims& shape, co
 
 /// Returns the numbers that stand in the data, in binary64; quantised ones as the integers that they are.
 std::vector<double> numbers(const Value& value);
-/// Rounded once to a float type; integer types take whole numbers within their range.
+/// Makes numbers, rounded once to a float type; integer types take whole numbers within their range.
 Data make_numbers(ElemType elem, const std::vector<double>& numbers);
 
 }  // namespace kpu::graph

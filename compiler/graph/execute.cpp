@@ -16,7 +16,7 @@ struct Operand {
     BoundQuant quant;
 };
 
-/// The engines have no tensors of rank 0.
+/// Returns dimensions that the engines take: they have no tensors of rank 0.
 Dims with_rank(Dims shape) {
     if (shape.rank == 0) {
         shape.rank = 1;
@@ -25,7 +25,8 @@ Dims with_rank(Dims shape) {
     return shape;
 }
 
-/// Quantisation of an operand that is repeated to a larger shape: its axis counts from the last dimension.
+/// Returns the quantisation of an operand that is repeated to a larger shape: its axis counts from the last
+/// dimension.
 BoundQuant broadcast_quant(BoundQuant quant, const Dims& from, const Dims& to) {
     if (!quant || quant.kind == proto::Quant::PER_TENSOR) return quant;
     const int moved = quant.axis + to.rank - from.rank;

@@ -50,7 +50,7 @@ Data from_host(const Graph& graph, const Port& port, const Data& array);
 /// Returns the host's array of an output, or of an input.
 Data to_host(const Graph& graph, const Port& port, const Data& value);
 
-/// run() on the host's arrays.
+/// Does run() on the host's arrays.
 std::vector<Data> run_on_host(const Graph& graph, values::ComputeBackend& backend,
                               const std::vector<Data>& arrays);
 

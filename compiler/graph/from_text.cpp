@@ -433,7 +433,7 @@ class Reader {
         graph().take_name(std::move(name));
     }
 
-    /// Values get the ids that they had.
+    /// Gives values the ids that they had.
     void read_order(Line& line) {
         const size_t place = line.place();
         std::vector<ValueId> moved(graph().values.size(), UINT32_MAX);

@@ -148,7 +148,7 @@ struct Graph {
     Value& value(ValueId id) { return values[id]; }
     const Value& value(ValueId id) const { return values[id]; }
 
-    /// `name` is made unique by a number if it is taken.
+    /// Adds a value; `name` is made unique by a number if it is taken.
     ValueId add_value(std::string name, ElemType elem, const Dims& shape, BoundQuant quant = {});
     ValueId add_constant(std::string name, ElemType elem, const Dims& shape, Data data,
                          BoundQuant quant = {});
@@ -192,7 +192,7 @@ std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& o
 /// Returns the shape of the second factor of a product with its matrices as often as the first one has
 /// batches.
 Dims repeated_factor(const Dims& a, Dims b);
-/// NumPy's broadcast of two shapes; false when they do not fit.
+/// Does NumPy's broadcast of two shapes; false when they do not fit.
 bool broadcast(const Dims& a, const Dims& b, Dims& result);
 Dims dims(const std::vector<int64_t>& sizes);
 

@@ -99,7 +99,7 @@ Side value_side(const Port& port, const Value& value) {
     return {port, &value, values::QuantMap({value.elem, value.shape, &value.quant, nullptr})};
 }
 
-/// The elements mean the same numbers bit for bit.
+/// True if the elements mean the same numbers bit for bit.
 bool same_bits(const Port& port, const Value& value) {
     return port.host == HostType::same && port.elem == value.elem;
 }

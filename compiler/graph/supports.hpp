@@ -20,7 +20,7 @@ struct Node;
 /// True if the device has the node with floats of this type in the place of its floats.
 bool takes_floats(const Graph& graph, const Node& node, ElemType elem, const Supports& supports);
 
-/// gemm, matmul, convolutions, not continued sums.
+/// True for gemm, matmul, convolutions, not continued sums.
 bool is_product(const OpcodeSpec& spec);
 /// Returns the types of a product's factors in a precision: i4 stands for weights of i4 and activations of
 /// i8.

@@ -30,7 +30,7 @@ bool moves(ElemType type) {
 bool computes(ElemType type) { return type == ElemType::f32 || type == ElemType::i32; }
 bool is_f32(ElemType type) { return type == ElemType::f32; }
 
-/// Data of one type that `takes` accepts; positions are i32, masks u8.
+/// True for data of one type that `takes` accepts; positions are i32, masks u8.
 template <bool (*takes)(ElemType)>
 bool one_type(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
     ElemType data = ElemType::none;

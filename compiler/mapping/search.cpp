@@ -195,7 +195,7 @@ class Search {
         }
     }
 
-    /// Outer rows are cut as far as they can be before an inner dimension is cut at all.
+    /// Chooses rows: outer ones are cut as far as they can be before an inner dimension is cut at all.
     void choose_rows() {
         for (const size_t axis : rows_) tiling_.tile[axis] = request_.op.axes[axis].extent;
         choose_split();
@@ -255,7 +255,8 @@ class Search {
         return tiling_.split[axis] > 1;
     }
 
-    /// Constants that all iterations read are loaded once; parts of a sum only if that leaves room.
+    /// Chooses what to load once: constants that all iterations read; parts of a sum only if that leaves
+    /// room.
     void choose_hoisted() {
         work_ = {};
         const bool parts = hoist(true);
@@ -334,7 +335,8 @@ class Search {
     }
     bool same(const Tiling& of) const { return of.tile == tiling_.tile && of.split == tiling_.split; }
 
-    /// Closed forms see little of how long transfers wait for each other: the best few also with as many in flight as fit.
+    /// Adds the best few also with as many in flight as fit: closed forms see little of how long transfers
+    /// wait for each other.
     void add_deeper() {
         constexpr size_t few = 6;
         for (size_t i = 0, count = std::min(few, best_.size()); i < count; ++i) {
@@ -356,7 +358,8 @@ class Search {
         list.erase(std::find_if(list.begin(), list.end(), slow), list.end());
     }
 
-    /// Closed forms know little of what engines cost each other: what a device of one would choose is compared as well.
+    /// Adds what a device of one engine would choose: closed forms know little of what engines cost each
+    /// other.
     void add_alone() {
         leave_hopeless(alone_);
         for (Tiling& of : alone_) {
@@ -366,7 +369,8 @@ class Search {
         }
     }
 
-    /// A device with less of something chooses what spares it: the more so where closed forms are wrong about its price here.
+    /// Adds what a device with less of something chooses, which spares it: the more so where closed forms are
+    /// wrong about its price here.
     void add_of_smaller() {
         for (const Target& smaller : *request_.smaller) {
             TilingRequest request{request_.graph, request_.op, smaller, request_.homes, request_.strides};

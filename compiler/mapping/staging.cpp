@@ -44,7 +44,7 @@ Dims strides_like_home(const TilingRequest& request, const Tiling& tiling, size_
     return strides;
 }
 
-/// A stage that has both halves of L1 has both of the staging place.
+/// True if it fits: a stage that has both halves of L1 has both of the staging place.
 bool fits_staging(const TilingRequest& request, const Tiling& tiling) {
     const uint64_t room = request.staging_bytes * (tiling.l1_bytes() > request.arena_bytes ? 2 : 1);
     const int64_t taken = staged_offsets(request.graph, request.op, tiling, request.homes).back();

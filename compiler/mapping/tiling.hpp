@@ -77,7 +77,7 @@ struct Tiling {
     int64_t tiles(const TileOp& op, size_t axis) const {
         return (op.axes[axis].extent + tile[axis] - 1) / tile[axis];
     }
-    /// Tiles of one lane along an axis: as many as the lane with the most has.
+    /// Returns the tiles of one lane along an axis: as many as the lane with the most has.
     int64_t rounds(const TileOp& op, size_t axis) const {
         return (tiles(op, axis) + split[axis] - 1) / split[axis];
     }
@@ -154,16 +154,17 @@ double times_read(const TileOp& op, const Tiling& tiling, size_t operand);
 /// Returns the bytes of L2 for what Tiling::keep says of an operand.
 uint64_t kept_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
 
-/// Multiply-accumulates of all nodes.
+/// Returns the multiply-accumulates of all nodes.
 uint64_t macs_of(const graph::Graph& graph, const TileOp& op);
 
 /// Returns the accumulator that a cut sum continues in; none: the output itself has that type.
 ElemType accumulator_of(const graph::Graph& graph, const TileOp& op);
-/// A sum can be cut where the device has the accumulating form, and a way back from the accumulator.
+/// True where the device has the accumulating form, and a way back from the accumulator.
 bool sums_can_be_cut(const graph::Graph& graph, const TileOp& op, const std::vector<Home>& homes,
                      const Target& target);
 
-/// Bytes, places and predicted time of a tiling whose tile, split, depth and hoisted are set. False: it does not fit.
+/// Finds bytes, places and predicted time of a tiling whose tile, split, depth and hoisted are set. False: it
+/// does not fit.
 bool evaluate(const TilingRequest& request, Tiling& tiling);
 
 /// Work that tilings of the same tiles on the same engines have in common, once one has fitted.
@@ -175,7 +176,7 @@ struct TileWork {
     double chain = 0;      ///< time of one tile's work, part after part, from start to end
     double vector = 0;     ///< time of one tile's other nodes
 };
-/// The same for one of many. False also where its work alone takes more than `most` cycles.
+/// Does the same for one of many. False also where its work alone takes more than `most` cycles.
 bool evaluate(const TilingRequest& request, const ProductTimes& products, Tiling& tiling, TileWork& work,
               double most);
 

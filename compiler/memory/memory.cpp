@@ -48,7 +48,7 @@ class Planner {
   private:
     Storage& keep(ValueId value) { return views_.storages()[views_.view(value).storage]; }
 
-    /// Group of each node; nodes that only rename count to the next group.
+    /// Returns the group of each node; nodes that only rename count to the next group.
     std::vector<uint32_t> group_of() const {
         std::vector<uint32_t> result(graph_.nodes.size(), 0);
         uint32_t group = 0;

@@ -16,7 +16,7 @@ class Arena {
   public:
     explicit Arena(uint64_t capacity) : capacity_(capacity) {}
 
-    /// False, and nothing changes: there is no room.
+    /// Places it. False, and nothing changes: there is no room.
     bool place(Storage& storage) {
         uint64_t lo = 0;
         const uint64_t size = align_up(storage.bytes);
@@ -157,7 +157,8 @@ class Placer {
         return order;
     }
 
-    /// A storage that is left out comes first, and that of those living with it in L2 last which costs least.
+    /// Sorts for a storage that is left out: it comes first, and that of those living with it in L2 last
+    /// which costs least.
     std::vector<size_t> without_neighbour(const std::vector<size_t>& order, size_t s) {
         std::vector<size_t> best = first(order, s);
         uint64_t least = traffic(best);

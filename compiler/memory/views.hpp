@@ -54,7 +54,8 @@ class Views {
     /// Gives all forms of a value its place: one of them is computed.
     void find_forms(const graph::Node& choose);
 
-    /// New rows go to the place in a cache that the position says: it becomes the result, if nobody else reads it.
+    /// Finds new rows, which go to the place in a cache that the position says: it becomes the result, if
+    /// nobody else reads it.
     void find_rows(const graph::Node& insert);
 
     View make(graph::ValueId value);

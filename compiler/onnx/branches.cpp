@@ -139,7 +139,7 @@ void Importer::import_both(Call& call, Scope& scope) {
         inputs.empty() ? "" : fmt::format(" Fix: give {} where the value is known.", bind_options(inputs))));
 }
 
-/// Inputs of the model that a value is computed from.
+/// Returns the inputs of the model that a value is computed from.
 std::vector<std::string> Importer::inputs_behind(graph::ValueId value) const {
     const std::vector<int32_t> makers = graph::producers(graph_);
     std::vector<bool> seen(graph_.values.size(), false);

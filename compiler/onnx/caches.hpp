@@ -25,8 +25,8 @@ ValueId chosen_form(Call& call, const std::vector<ValueId>& forms);
 /// Returns how many keys each form of what reads such a cache of so many rows reads.
 Sizes keys_of_forms(const Call& call, int64_t rows);
 
-/// `cache` with the rows of `update` along `axis` from the starts on; its first dimension is the batch. What leaves a
-/// circular cache at its end goes on at its beginning.
+/// Returns `cache` with the rows of `update` along `axis` from the starts on; its first dimension is the
+/// batch. What leaves a circular cache at its end goes on at its beginning.
 ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const Starts& starts,
                 bool circular = false);
 

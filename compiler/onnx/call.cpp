@@ -38,14 +38,15 @@ void check_elements(const Sizes& shape) {
     Call::refuse(fmt::format("opcode {} does not take {} to {}", opcode, text, kpu::name_of(out)));
 }
 
-/// Shapes, indices, how often something runs: what is computed depends on these numbers, not only its results.
+/// True for numbers on which what is computed depends, not only its results: shapes, indices, how often
+/// something runs.
 bool decides(const NodeModel& node, Type type) {
     if (type == Type::i32 || type == Type::i64 || type == Type::boolean) return true;
     constexpr std::string_view all[] = {"Resize", "Upsample", "Range", "OneHot"};
     return std::find(std::begin(all), std::end(all), node.type) != std::end(all);
 }
 
-/// Zero points of what is quantised around zero, as weights are.
+/// Returns zero points of what is quantised around zero, as weights are.
 Known middles(const Tensor& tensor) {
     const int64_t middle = tensor.nibbles             ? 8
                            : tensor.type == Type::u8  ? 128

@@ -53,7 +53,7 @@ class Call {
     ValueId value(size_t i);
     ValueId value(Operand& operand, const std::string& name);
     bool all_constant() const;
-    /// Some operand's bytes are not in the file, and it is no integer of shapes and indices.
+    /// True if some operand's bytes are not in the file, and it is no integer of shapes and indices.
     bool any_stand_in() const;
     /// Returns a constant; throws Unsupported "its ROLE is not constant".
     const Known& known(size_t i, std::string_view role);
@@ -87,7 +87,7 @@ class Call {
     void result(ValueId value) { result(0, value, type(0)); }
     void result(size_t output, Known known) { result(output, operand_of(std::move(known))); }
     void result(size_t output, Operand operand);
-    /// The result has so many elements along its length, the rest of it is -1.
+    /// Gives a result so many elements along its length; the rest of it is -1.
     void counted(size_t output, ValueId count) { results_.at(output).count = count; }
     const std::vector<Operand>& results() const { return results_; }
     /// Returns the bytes of constants that it made.
@@ -151,9 +151,9 @@ class Call {
 /// Returns the elements in the order of transposed dimensions.
 graph::Data transposed(const graph::Data& data, uint64_t bytes_each, const Dims& shape, const Sizes& perm);
 Sizes sizes_of(const Dims& shape);
-/// NumPy's broadcast. Throws Unsupported when the shapes do not fit.
+/// Returns NumPy's broadcast. Throws Unsupported when the shapes do not fit.
 Sizes broadcast_of(const Sizes& a, const Sizes& b);
-/// {0, 1, ..., count - 1}, and with two dimensions swapped.
+/// Returns {0, 1, ..., count - 1}, and with two dimensions swapped.
 Sizes identity_perm(size_t count);
 Sizes swapped_perm(size_t count, size_t a, size_t b);
 

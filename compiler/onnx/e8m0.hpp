@@ -9,7 +9,7 @@ namespace kpu::onnx {
 uint8_t e8m0_of(double value);
 /// Returns the code that stands for the number.
 uint8_t e8m0_of_power(double power);
-/// 2^(code - 127), NaN of 255.
+/// Returns 2^(code - 127), NaN of 255.
 double number_of_e8m0(uint8_t code);
 
 /// Returns the bytes of numbers, as the operator's attributes `round_mode` and `saturate` say.

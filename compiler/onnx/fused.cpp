@@ -52,7 +52,7 @@ ValueId made_by(Call& call, std::string_view type, std::vector<Operand> given) {
     return *import_as(call, node, call.opset, std::move(given)).at(0).value;
 }
 
-/// The function that `activation` names; `parameters` are its own, in order.
+/// Applies the function that `activation` names; `parameters` are its own, in order.
 ValueId activated(Call& call, ValueId x, const std::vector<double>& parameters) {
     constexpr double most = std::numeric_limits<float>::max();
     const Activation known[] = {{"Relu"},

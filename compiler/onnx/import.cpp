@@ -33,8 +33,8 @@ graph::HostType host_of(Type type) {
     return type == Type::boolean ? graph::HostType::boolean : graph::HostType::same;
 }
 
-/// Some number's bits, without its sign, are above those of infinity: a NaN. No early exit inside of a block, so that
-/// the compiler can take many numbers at once.
+/// True if some number's bits, without its sign, are above those of infinity: a NaN. No early exit inside of
+/// a block, so that the compiler can take many numbers at once.
 template <class Bits>
 bool any_above(const uint8_t* bytes, uint64_t count, Bits infinity) {
     constexpr uint64_t block = 4096;

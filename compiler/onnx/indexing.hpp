@@ -8,7 +8,7 @@ namespace kpu::onnx {
 
 /// Returns the rows of x [..., rows, ...] along an axis, by indices of any rank.
 ValueId gathered(Call& call, ValueId x, ValueId indices, int64_t axis);
-/// x as a matrix of so many rows.
+/// Returns x as a matrix of so many rows.
 ValueId flat(Call& call, ValueId x, int64_t rows);
 ValueId positions_constant(Call& call, std::vector<int64_t> positions, Sizes shape);
 /// Returns the numbers of the rows that tuples of `depth` positions name, in the dimensions `dims`.

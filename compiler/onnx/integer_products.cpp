@@ -81,7 +81,7 @@ ValueId raised(Call& call, ValueId x) {
     return call.emit("cast", {call.binary("add", call.cast(x, ElemType::f32), lower)}, {}, ElemType::u8);
 }
 
-/// i8 everywhere 1.
+/// Returns i8 everywhere 1.
 ValueId ones(Call& call, const Sizes& shape) {
     Call::check_made(shape);
     const std::vector<double> all(static_cast<size_t>(elements_of(shape)), 1);

@@ -49,9 +49,10 @@ Known scalar_known(Type type, double value);
 /// Returns the bytes of the constant as an element type of the graph. Throws Unsupported when what has 64
 /// bits does not fit.
 graph::Data data_of(const Known& known, ElemType elem);
-/// `value` in the range and precision of the type: floats round, integers wrap.
+/// Returns `value` in the range and precision of the type: floats round, integers wrap.
 double rounded(Type type, double value);
-/// Cast to float8: what is beyond its numbers becomes the greatest of them, or infinity where it has one, else NaN.
+/// Casts to float8: what is beyond its numbers becomes the greatest of them, or infinity where it has one,
+/// else NaN.
 double small_float_of_type(Type type, double value, bool saturates);
 int64_t wrapped(Type type, int64_t value);
 

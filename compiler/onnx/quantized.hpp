@@ -6,7 +6,8 @@
 
 namespace kpu::onnx {
 
-/// Scale and zero point in operands `scale` and `scale` + 1, which may be per channel or per block of `shape`.
+/// Returns scale and zero point in operands `scale` and `scale` + 1, which may be per channel or per block of
+/// `shape`.
 BoundQuant quant_of(Call& call, size_t scale, const Sizes& shape, int64_t given_axis, int64_t block);
 
 /// Returns the same integers as quantised numbers, if they stand for nothing else. An input that nobody else

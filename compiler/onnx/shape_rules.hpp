@@ -4,7 +4,7 @@
 
 namespace kpu::onnx {
 
-/// 0 keeps a dimension (unless `zero_is_zero`), -1 is what is left.
+/// Returns the target: 0 keeps a dimension (unless `zero_is_zero`), -1 is what is left.
 Sizes reshape_target(const Sizes& from, const Sizes& target, bool zero_is_zero);
 Sizes squeezed(const Call& call, const Sizes& from, const Sizes& axes);
 Sizes unsqueezed(const Call& call, const Sizes& from, const Sizes& axes);

@@ -14,7 +14,7 @@ struct Window {
 Window window_of(const Call& call, const Sizes& kernel, const Sizes& spatial);
 Sizes spatial_of(const Sizes& shape);
 
-/// [N, C, d...] to [N, d..., C] and back.
+/// Moves channels: [N, C, d...] to [N, d..., C] and back.
 ValueId channels_last(Call& call, ValueId x);
 ValueId channels_first(Call& call, ValueId x);
 

@@ -32,7 +32,7 @@ class KernelWriter {
     /// Sets where the statements from here on come from, in Python; returns what it was.
     std::string_view set_source(std::string_view source) { return std::exchange(source_, source); }
     void let(std::string_view name, std::string_view value);
-    /// `let` of a new variable; its name.
+    /// Writes `let` of a new variable; returns its name.
     std::string let(std::string_view value);
     std::string fresh(const std::string& name);
     /// Returns the same for a variable of the export.

@@ -368,7 +368,7 @@ class CallLowering {
             if (names[i] != values[i]) out_.line("{} = {}", names[i], values[i]);
     }
 
-    /// The first blocks have all the bandwidth: they are here before copies of the second ones start.
+    /// Begins. The first blocks have all the bandwidth: they are here before copies of the second ones start.
     void begin() {
         for (Window& window : windows_) {
             set(window.starts, starts_at(window, grid_));

@@ -399,7 +399,8 @@ class Reader {
         if (result.block && result.shape.size() > kernel::max_copy_rank) join_dimensions(result);
         return result;
     }
-    /// A copy has few dimensions: those that a block has whole are one with the dimension before.
+    /// Joins dimensions of a copy, which has few: those that a block has whole are one with the dimension
+    /// before.
     static void join_dimensions(Operand& operand) {
         std::vector<BlockDim>& dims = operand.block->dims;
         std::vector<Atom>& places = operand.block->map.results;

@@ -12,7 +12,7 @@ struct Product {
     std::vector<ValueId> factors;
 };
 
-/// Inner nodes count only as long as nobody else reads them: a factor stays a factor.
+/// Multiplies out. Inner nodes count only as long as nobody else reads them: a factor stays a factor.
 void multiply_out(const Rewriter& rewriter, ValueId value, NodeId reader, int depth, Product& product) {
     const Graph& graph = rewriter.graph;
     const Node* node = rewriter.producer(value);
@@ -66,7 +66,7 @@ Product product_at(const Rewriter& rewriter, NodeId id) {
     return product;
 }
 
-/// Constants of models are rounded to their type.
+/// True for nearly equal numbers: constants of models are rounded to their type.
 bool near(const Graph& graph, ValueId value, double number, double expected) {
     const double tolerance = graph.value(value).elem == ElemType::f32 ? 1e-5 : 4e-3;
     return std::fabs(number - expected) <= tolerance * std::fabs(expected);

@@ -28,7 +28,8 @@ struct Affine {
 };
 std::optional<Affine> affine_behind(const Rewriter& graph, ValueId value);
 
-/// The product moves to where `last` is and takes over its result; with other weights and another bias.
+/// Replaces a product: it moves to where `last` is and takes over its result; with other weights and another
+/// bias.
 void replace_product(Rewriter& graph, NodeId last, const Product& product, ValueId weights,
                      const std::vector<double>& bias);
 

@@ -132,7 +132,7 @@ bool holds(ElemType to, ElemType from) {
     return to == ElemType::i32 && bits <= 16;
 }
 
-/// A cast to its own type, or to a wider type and back.
+/// Drops a cast to its own type, or to a wider type and back.
 bool drop_cast(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];

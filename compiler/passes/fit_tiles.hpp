@@ -47,9 +47,9 @@ using FitRule = bool (*)(Rewriter& rewriter, NodeId id, const TileRoom& room);
 
 /// Sums, maxima, norms of more than a tile: of parts first, then of the results.
 bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// Places of the largest or least element of long rows: of parts, then of the best of each.
+/// Fits a search for places of the largest or least element of long rows: of parts, then of the best of each.
 bool fit_search(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// The first k of long rows: of parts, then of what is left of each.
+/// Fits the first k of long rows: of parts, then of what is left of each.
 bool fit_top_k(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Gathers what stands at the places that a search gives, in pieces of long rows.
 bool fit_gathered(Rewriter& rewriter, NodeId id, const TileRoom& room);
@@ -58,16 +58,17 @@ bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Resizes and mirrored padding: along one dimension first. Both are separable.
 bool fit_resize(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_mirror(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// Running sums of long rows: of parts, and of their sums.
+/// Fits running sums of long rows: of parts, and of their sums.
 bool fit_running_sum(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// Softmax and norms of long rows: reductions, and elementwise nodes, which can be cut anywhere.
+/// Fits softmax and norms of long rows: reductions, and elementwise nodes, which can be cut anywhere.
 bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Convolutions of groups whose weights fill L1: one for each group, on slices of the channels.
 bool fit_groups(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Lookups in large tables: a kernel copies the rows from where they are.
 bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// Transposed convolutions of images that do not fit: to a result of `strides` times the operand, which can be cut.
+/// Fits transposed convolutions of images that do not fit: to a result of `strides` times the operand, which
+/// can be cut.
 bool fit_transposed(Rewriter& rewriter, NodeId id, const TileRoom& room);
 
 }  // namespace kpu::passes

@@ -77,7 +77,7 @@ class Fusion {
                                                                          : -1;
     }
 
-    /// A group stands where its last node stood: all that it reads is there.
+    /// Places a group where its last node stood: all that it reads is there.
     void place() {
         std::vector<Node> ordered;
         uint32_t number = 0;

@@ -33,8 +33,8 @@ bool keep_dimensions(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// The operand A of a product is reshape(transpose(x)), [N, ...] to [N, K]: the constant B has its rows in the
-/// order of x instead.
+/// Transposes weights: the operand A of a product is reshape(transpose(x)), [N, ...] to [N, K]: the constant
+/// B has its rows in the order of x instead.
 bool transpose_weights(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
@@ -92,7 +92,8 @@ bool scales_have_axis(const graph::Value& value) {
     return value.quant && value.quant.kind != proto::Quant::PER_TENSOR;
 }
 
-/// reshape(transpose(x)) becomes transpose(reshape(x)) where the dimensions that are joined, or cut, are neighbours in x.
+/// Rewrites reshape(transpose(x)) as transpose(reshape(x)) where the dimensions that are joined, or cut, are
+/// neighbours in x.
 bool reshape_first(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];

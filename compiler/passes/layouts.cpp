@@ -318,7 +318,7 @@ bool Layouts::improve(const Component& component) {
     return better;
 }
 
-/// Free nodes that read each other's results.
+/// Returns free nodes that read each other's results.
 std::vector<Layouts::Component> Layouts::components() const {
     std::vector<NodeId> parent(graph_.nodes.size());
     std::iota(parent.begin(), parent.end(), 0);

@@ -36,12 +36,12 @@ size_t from_front(int64_t axis, size_t rank);
 struct Run {
     size_t from = 0, from_end = 0, to = 0, to_end = 0;
 };
-/// The shortest runs of dimensions that keep their elements to themselves.
+/// Returns the shortest runs of dimensions that keep their elements to themselves.
 std::vector<Run> runs_of(const Dims& from, const Dims& to);
 
-/// perm of a transpose.
+/// Returns perm of a transpose.
 std::vector<int> perm_of(const Node& node);
-/// It moves only dimensions of size 1: a reshape does the same.
+/// True if it moves only dimensions of size 1: a reshape does the same.
 bool moves_nothing(const Dims& shape, const std::vector<int>& perm);
 
 }  // namespace kpu::passes

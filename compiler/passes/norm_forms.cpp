@@ -290,7 +290,7 @@ class Reader {
         auto found = root(from, steps - 1);
         return found && keeps_rows(found->of, from, value) ? found : std::nullopt;
     }
-    /// An expansion: -0 is added.
+    /// True for an expansion: -0 is added.
     bool adds_nothing(const Node& node) const {
         return is(node, "add") && (uniform_number(graph_.value(node.inputs[0])) == 0.0 ||
                                    uniform_number(graph_.value(node.inputs[1])) == 0.0);

@@ -97,8 +97,8 @@ void order(Graph& graph, const Options& options);
 /// that are kept compute in their own type, between casts.
 void convert(Graph& graph, ElemType precision, bool f32_outputs = true, const graph::Supports& supports = {});
 
-/// Nodes that are kept in another type than `precision` get operands of their type, and their readers casts. Result:
-/// by value, whether it has its type for good.
+/// Gives nodes that are kept in another type than `precision` operands of their type, and their readers
+/// casts. Returns, for each value, whether it has its type for good.
 std::vector<bool> hold_kept(Graph& graph, ElemType precision, const graph::Supports& supports);
 /// True if the device computes the node in the type `kept`; a product may have factors of `precision` and
 /// sums in it.

@@ -90,7 +90,7 @@ Dims matrices(Dims lead, int64_t rows, int64_t columns) {
     return lead;
 }
 
-/// A product with a matrix that is repeated for its neighbours reads it where it stands once.
+/// True if a product with a matrix that is repeated for its neighbours reads it where it stands once.
 bool read_once(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];

@@ -110,7 +110,7 @@ class LayoutRewriter {
         arrays_[id].stored.push_back({order, id});
     }
 
-    /// Dimension i of the port's value is dimension order[i] of what it was.
+    /// Sets the host's order: dimension i of the port's value is dimension order[i] of what it was.
     static void set_host_order(graph::Port& port, const Perm& order) {
         const Perm host = port.perm.empty() ? identity(order.size()) : port.perm;
         port.perm = compose(graph::inverse(order), host);

@@ -19,7 +19,7 @@ class Rewriter {
 
     Graph& graph;
 
-    /// -1: no node makes it.
+    /// Returns the node that makes it; -1: none does.
     int32_t producer_id(ValueId id) const { return producers_[id]; }
     const Node* producer(ValueId id) const {
         return producers_[id] < 0 ? nullptr : &graph.nodes[static_cast<size_t>(producers_[id])];
@@ -38,7 +38,7 @@ class Rewriter {
                          BoundQuant quant = {});
     /// Puts another node in the place of one: the same outputs, so that their readers stay as they are.
     void replace_node(NodeId id, std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs);
-    /// Whoever reads `from`, the host too, reads `to`.
+    /// Replaces a value: whoever reads `from`, the host too, reads `to`.
     void replace(ValueId from, ValueId to);
     void remove(NodeId id);
     /// Takes in values that were added to the graph directly.

@@ -22,7 +22,7 @@ struct Division {
 Division best_division(const graph::Graph& graph, const compiler::Target& target,
                        const compiler::Guide& guide);
 
-/// Tensors between operations live in DRAM that L2 would hold if nothing else were there.
+/// True if tensors between operations live in DRAM that L2 would hold if nothing else were there.
 bool crowds_out(const compiler::Plan& plan, const compiler::Target& target);
 /// Writes one line: what of L2 is staging, what else it holds, how many bytes of tensors live in DRAM.
 std::string division_text(const compiler::Plan& plan, const compiler::Target& target);

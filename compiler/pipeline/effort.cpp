@@ -152,7 +152,7 @@ class Comparison {
     Verdict verdict_;
 };
 
-/// The module is lent: it outlives the call.
+/// Returns the module lent: it outlives the call.
 std::shared_ptr<const Module> lent(const Module& module) { return {std::shared_ptr<void>(), &module}; }
 
 /// Returns the best of the mappings that are known, then step by step, as long as one that differs in one

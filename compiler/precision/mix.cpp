@@ -112,7 +112,8 @@ class Search {
         return yardstick_.noise(question_.compiled(marked));
     }
 
-    /// Layers that may become wider, those first that take most error away for their cycles, within the share.
+    /// Returns the layers that may become wider, those first that take most error away for their cycles,
+    /// within the share.
     std::vector<size_t> candidates() const {
         std::vector<size_t> order(mix_.layers.size());
         std::iota(order.begin(), order.end(), size_t{0});

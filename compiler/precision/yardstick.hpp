@@ -32,7 +32,7 @@ class Yardstick {
     std::vector<std::vector<size_t>> parts_;        ///< indexed by output and element
 };
 
-/// 10 log10 of 1 / noise.
+/// Returns 10 log10 of 1 / noise.
 double decibel(double noise);
 
 }  // namespace kpu::precision

@@ -60,8 +60,8 @@ class QdqPlanner {
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
     bool has_steps(ValueId id) const { return model_.steps[id] != Steps::none; }
     const BoundQuant& quant(ValueId id) const { return model_.plan.quants[id]; }
-    /// Steps of 4 bits stay where only products that take them use them: weights of one matrix, or of a window, whose
-    /// tiles begin at whole bytes.
+    /// Widens steps of 4 bits but where only products that take them use them: weights of one matrix, or of a
+    /// window, whose tiles begin at whole bytes.
     void widen_nibbles() {
         for (ValueId id = 0; id < graph_.values.size(); ++id) {
             Given& given = model_.plan.given[id];
@@ -87,13 +87,13 @@ class QdqPlanner {
         model_.plan.quants[id] = quant;
     }
 
-    /// Rounded to steps, its results are what it makes of its operand rounded to them.
+    /// True if its results, rounded to steps, are what it makes of its operand rounded to them.
     bool follows_rounding(const Node& node) const {
         if (is_named(node, "relu") || is_named(node, "clamp")) return true;
         return moves(node) && node.inputs.size() == 1 && !tells_places(node);
     }
 
-    /// Some results say where numbers were: which of two that are rounded to one step, is lost.
+    /// True if some results say where numbers were: which of two that are rounded to one step, is lost.
     bool tells_places(const Node& node) const {
         const auto floats = [this](ValueId id) { return is_float_value(id); };
         return !std::all_of(node.outputs.begin(), node.outputs.end(), floats);
@@ -223,7 +223,7 @@ class QdqPlanner {
                takes_groups(options_.supports, graph::group_form(node.spec()));
     }
 
-    /// Scales of weights stand along the output channels; what they are multiplied by has one.
+    /// True if scales of weights stand along the output channels; what they are multiplied by has one.
     bool scales_fit(ValueId id, bool weight) const {
         const BoundQuant& quant = model_.plan.quants[id];
         return quant.kind != proto::Quant::PER_CHANNEL ||

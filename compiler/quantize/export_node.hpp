@@ -28,7 +28,7 @@ class ExportedNode {
     const graph::Value& out(size_t i = 0) const { return graph_.value(node.outputs[i]); }
     const Dims& shape(size_t i = 0) const { return in(i).shape; }
     size_t rank() const { return static_cast<size_t>(in(0).shape.rank); }
-    /// Bool where the opcode takes conditions, else numbers.
+    /// Returns a bool where the opcode takes conditions, else numbers.
     std::string x(size_t i = 0);
     Names operands();
     /// Returns the same, numbers in a type that runtimes compute in: few take narrow integers.
@@ -63,7 +63,7 @@ class ExportedNode {
     void result(const std::string& name, size_t output = 0) {
         result_of_type(name, natural_type(output), output);
     }
-    /// `name` has another type than the numbers of the output: it is cast.
+    /// Casts the result: `name` has another type than the numbers of the output.
     void result_of_type(const std::string& name, int type, size_t output = 0);
     [[noreturn]] void refuse(const std::string& reason, const std::string& fix) const;
 

@@ -18,7 +18,7 @@ void quantize_on_host(graph::Graph& graph);
 std::vector<graph::NodeId> keep_sums_wide(const graph::Graph& graph, const graph::Supports& supports,
                                           std::vector<ElemType>& kept);
 
-/// i8 for u8: the same steps, 128 lower.
+/// Returns i8 for u8: the same steps, 128 lower.
 BoundQuant as_i8(BoundQuant quant, ElemType elem);
 graph::Data as_i8(const graph::Data& data, ElemType elem);
 

@@ -69,7 +69,7 @@ class OnnxWriter {
     uint64_t count_ = 0;
 };
 
-/// TensorProto::DataType of an element type; all floats are written as f32.
+/// Returns the TensorProto::DataType of an element type; all floats are written as f32.
 int onnx_type(ElemType elem);
 /// Returns the type of an input or output: f16 and bf16 stay.
 int host_type_of(ElemType elem);

@@ -15,7 +15,7 @@ bool equal(const BoundQuant& a, const BoundQuant& b);
 /// more. A dimension that holds the channels several times has their scales as often.
 std::optional<BoundQuant> reshaped(const BoundQuant& quant, const Dims& from, const Dims& to);
 
-/// i8 for numbers of this range and for 0, which is a step of its own: the zero point.
+/// Returns i8 for numbers of this range and for 0, which is a step of its own: the zero point.
 BoundQuant activation_quant(const Range& range);
 /// Returns the numbers that i8 of this quantisation holds.
 Range representable(const BoundQuant& quant);
@@ -23,8 +23,8 @@ Range representable(const BoundQuant& quant);
 /// True if i8 of this quantisation holds the number, or each number of a constant, without rounding.
 bool is_step(double number, const BoundQuant& quant);
 bool are_steps(const graph::Value& value, const BoundQuant& quant);
-/// i8 steps that hold each number of a float constant without rounding; none: there are none, or they are not looked for
-/// (multiples of the least number are, up to 127).
+/// Returns i8 steps that hold each number of a float constant without rounding; none: there are none, or they
+/// are not looked for (multiples of the least number are, up to 127).
 std::optional<BoundQuant> exact_quant(const graph::Value& value);
 /// Returns a float constant in i8 steps. Rounded like the opcode `quantize`.
 graph::Data quantized_data(const graph::Value& value, const BoundQuant& quant);

@@ -80,7 +80,7 @@ class Planner {
     const OpcodeSpec& spec(size_t n) const { return graph_.nodes[n].spec(); }
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
     bool is_constant(ValueId id) const { return graph_.value(id).constant(); }
-    /// It keeps numbers within bounds: the saturation of steps may do the same.
+    /// True if it keeps numbers within bounds: the saturation of steps may do the same.
     bool is_bound(const Node& node) const {
         const std::string_view name = node.spec().name;
         return name == "relu" || name == "clamp" || (name == "min" && is_constant(node.inputs[1]));
@@ -123,8 +123,8 @@ class Planner {
                    : "the device has no int8 form of it";
     }
 
-    /// A product of two results, one of them a softmax's, as in attention: 256 steps up to the largest of many numbers whose sum is
-    /// 1 leave few to the others.
+    /// True for a product of two results, one of them a softmax's, as in attention: 256 steps up to the
+    /// largest of many numbers whose sum is 1 leave few to the others.
     bool weighs_by_probabilities(const Node& node) const {
         if (!is_product(node.spec()) || is_constant(node.inputs[1])) return false;
         ValueId id = node.inputs[0];

@@ -48,7 +48,7 @@ bool takes_groups(const Supports& supports, std::string_view form);
 /// True if each number of the results is one of the operands, or of the padding: copied, or chosen by
 /// comparing.
 bool moves(const graph::Node& node);
-/// Results lie between the operands, so both can have one quantisation.
+/// True if results lie between the operands, so both can have one quantisation.
 bool keeps_steps(const graph::Node& node);
 bool is_data(const OpcodeSpec& spec, size_t input);
 std::vector<graph::ValueId> data_operands(const graph::Node& node);

@@ -265,7 +265,7 @@ class Rewriter {
         to_.nodes.push_back(std::move(made));
     }
 
-    /// Null: none, it is an input or a constant.
+    /// Returns the node; null: none, it is an input or a constant.
     Node* maker_of(ValueId id) {
         for (size_t n = to_.nodes.size(); n-- > 0;) {
             const auto& outputs = to_.nodes[n].outputs;

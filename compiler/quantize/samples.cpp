@@ -99,7 +99,8 @@ std::vector<double> by_channel(const std::vector<double>& given, int64_t channel
                     given.size(), channels, channels));
 }
 
-/// The weights of ITU-R 601 in 16 bits, as imaging libraries have them: grey stays what it is.
+/// Returns the grey of a colour by the weights of ITU-R 601 in 16 bits, as imaging libraries have them: grey
+/// stays what it is.
 uint8_t luminance(const uint8_t* rgb) {
     return static_cast<uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 32768U) >> 16);
 }

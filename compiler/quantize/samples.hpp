@@ -42,7 +42,7 @@ std::unique_ptr<Samples> given_samples(const graph::Graph& graph,
                                        std::vector<std::vector<graph::Data>> arrays,
                                        const SampleOptions& options = {});
 
-/// "INT8 calibration requires at least N samples"
+/// Throws "INT8 calibration requires at least N samples".
 void require_samples(size_t count, const SampleOptions& options, const std::string& origin);
 
 }  // namespace kpu::quantize

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* l1_size = "engine.l1.size_bytes";
 constexpr std::ptrdiff_t commas_of_product = 3;  ///< name, M, N, K
 
-/// Words and numbers between commas, without what lines of other languages have.
+/// True for words and numbers between commas, without what lines of other languages have.
 bool is_row(std::string_view line, std::ptrdiff_t commas, const char* others) {
     return std::count(line.begin(), line.end(), ',') >= commas &&
            line.find_first_of(others) == std::string_view::npos;

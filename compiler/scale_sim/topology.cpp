@@ -44,7 +44,7 @@ bool is_sparsity(std::string_view text) {
            is_number(text.substr(colon + 1));
 }
 
-/// A column's name, in capitals or not.
+/// True for a column's name, in capitals or not.
 bool names_batch(std::string_view column) {
     constexpr std::string_view batch = "batch";
     const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };

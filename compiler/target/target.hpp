@@ -129,7 +129,7 @@ struct Target {
     bool has_unit_for(std::string_view opcode) const;
     /// True if the arrays have a rate for this product.
     bool has_rate(ElemType a, ElemType b) const;
-    /// f32, bf16 or f16: the widest float type that products have. none: there is no float array.
+    /// Returns f32, bf16 or f16: the widest float type that products have. none: there is no float array.
     ElemType widest_float() const;
 };
 

@@ -287,7 +287,7 @@ class Describer {
     }
     bool is_set(std::string_view name) const { return node_.attrs.integer(name, 0) != 0; }
 
-    /// This dimension of the output stays whole.
+    /// Keeps this dimension of the output whole.
     void untiled(size_t d) {
         const int axis = result_.outputs[0][d].axis;
         result_.axes[static_cast<size_t>(axis)].whole = true;

@@ -171,7 +171,7 @@ class Reader {
         has_tile_ = true;
     }
 
-    /// `arena l1`, `arena l2 65536`, `arena = l2`
+    /// Reads `arena l1`, `arena l2 65536`, `arena = l2`.
     void read_arena(Words words) {
         if (has_arena_) return error("a second `arena` line. Fix: leave one.");
         if (words.size() > 1 && words[1] == "=") words.erase(words.begin() + 1);

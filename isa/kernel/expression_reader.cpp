@@ -139,7 +139,7 @@ void ExpressionReader::read_literal(const Token& number, bool negative) {
     emit_literal(is_signed ? Op::literal_i32 : Op::literal_u32, negative ? 0u - bits : bits);
 }
 
-/// true, gid.x, len(x), f32(x), min(a, b), b[i] or a variable.
+/// Reads true, gid.x, len(x), f32(x), min(a, b), b[i] or a variable.
 void ExpressionReader::read_named() {
     const Token name = next();
     if (name.text == "true" || name.text == "false")

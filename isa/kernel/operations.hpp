@@ -81,7 +81,7 @@ struct Operation {
 
 const std::vector<Operation>& operations();
 const Operation& operation(Op op);
-/// Null for an unknown name.
+/// Finds an operation; null for an unknown name.
 const Operation* find_operation(std::string_view name);
 const Operation* find_infix(std::string_view symbol);
 /// Returns the class that an operation on `type` counts to.

@@ -32,7 +32,7 @@ class Lifetimes {
     }
 
   private:
-    /// Blocks, copies and waits may look at their operands again.
+    /// True if it reads its operands once; blocks, copies and waits may look at theirs again.
     static bool reads_once(Kind kind) {
         return kind == Kind::let || kind == Kind::assign || kind == Kind::store;
     }

@@ -54,7 +54,7 @@ inline void need_index(const TileExpr& operand) {
 void infer_gather(TileExpr& expr, const Operands& in);
 void infer_dot(TileExpr& expr, const Operands& in, Type type);
 void infer_reduce(TileExpr& expr, const TileExpr& x);
-/// Operations along one dimension.
+/// Infers operations along one dimension.
 void infer_along(TileExpr& expr, const Operands& in);
 
 }  // namespace kpu::kernel::tile_rules

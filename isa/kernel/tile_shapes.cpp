@@ -42,7 +42,7 @@ namespace {
 
 using namespace tile_rules;
 
-/// Equal shapes, or scalars beside them.
+/// Joins equal shapes, or scalars beside them.
 Shape joined(const Operands& in) {
     Shape shape;
     for (const TileExpr* operand : in)

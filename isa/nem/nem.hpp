@@ -117,7 +117,7 @@ const std::vector<TypeFamily>& standard_families();
 /// Returns the text of a file of kernels, which stands beside the program's text.
 std::string print_kernels(const proto::KernelFile& file);
 
-/// NEM text of a program such that assembling it gives the same program. Data sections are named, not
+/// Prints NEM text of a program such that assembling it gives the same program. Data sections are named, not
 /// written.
 std::string print(const Module& module);
 /// Returns the same of a program that has passed check_structure(), as a bound one has, or was made of one.

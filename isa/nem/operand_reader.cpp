@@ -262,7 +262,7 @@ void ProgramReader::read_operand(proto::Operand& operand) {
 
 // ---- values
 
-/// A name that is the whole value.
+/// True for a name that is the whole value.
 bool ProgramReader::at_lone_name() {
     return peek().kind == TokenKind::name && peek().word == Word::none && !is_operator(peek(1));
 }

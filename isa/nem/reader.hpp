@@ -69,7 +69,7 @@ class Reader {
     [[noreturn]] void fail_expected(std::string_view wanted);
     [[noreturn]] void fail_punct(char punct, std::string_view where);
 
-    /// expr of the grammar. Floats are kept; the caller refuses them where integers are due.
+    /// Parses expr of the grammar. Floats are kept; the caller refuses them where integers are due.
     ExprCode parse_expr();
     /// Returns an expression that must be integer: otherwise "<what> must be integer".
     ExprCode parse_integer_expr(std::string_view what);

@@ -19,7 +19,7 @@ std::string variant_text(const std::string& family, const std::vector<ElemType>&
     return text + "." + variant;
 }
 
-/// gemm.acc is an opcode of its own; gemm.float and gemm.int8 serve gemm.
+/// Returns the opcode: gemm.acc is one of its own; gemm.float and gemm.int8 serve gemm.
 std::string opcode_of(const std::string& family) {
     std::string name = family;
     while (!find_opcode(name) && name.find('.') != std::string::npos) name.resize(name.rfind('.'));

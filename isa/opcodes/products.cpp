@@ -35,7 +35,7 @@ bool product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
            (!bias || in[2] == ElemType::i32);
 }
 
-/// Narrow integers with scales of groups: sums are f32, and C continues them.
+/// True for narrow integers with scales of groups: sums are f32, and C continues them.
 bool group_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
                          const std::vector<ElemType>& out) {
     if (in.size() < 3) return false;
@@ -44,7 +44,7 @@ bool group_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in
            (in.size() <= spec.addend || in[spec.addend] == ElemType::f32);
 }
 
-/// NumPy's rule for an operand that is added to the result.
+/// Applies NumPy's rule for an operand that is added to the result.
 bool broadcastable(const Dims& c, const Dims& y) {
     bool fits = c.rank <= y.rank;
     for (size_t d = 1; fits && d <= c.rank; ++d) fits = c[c.rank - d] == 1 || c[c.rank - d] == y[y.rank - d];
@@ -77,8 +77,8 @@ std::vector<Dims> product_shape(const ShapeCase& c) {
     return {result};
 }
 
-/// S has a row for each group of `depth` elements that are summed, the last one may be shorter; with zero points two such
-/// matrices.
+/// Checks that S has a row for each group of `depth` elements that are summed, the last one may be shorter;
+/// with zero points two such matrices.
 void check_scales(const ShapeCase& c, int64_t depth, int64_t columns) {
     const int64_t size = c.attribute("group_size").integer;
     if (size < 1) c.fail("group_size is {}. Fix: use at least 1.", size);
@@ -155,7 +155,7 @@ void check_channels(const ShapeCase& c, size_t spatial) {
     }
 }
 
-/// The declared output may be smaller than the windows allow: only its elements are computed.
+/// Checks extents: the declared output may be smaller than the windows allow: only its elements are computed.
 void check_extents(const ShapeCase& c, const std::vector<int64_t>& positions) {
     for (size_t d = 0; c.declared() != nullptr && d < positions.size(); ++d) {
         const int64_t size = (*c.declared())[d + 1];
@@ -204,7 +204,8 @@ std::vector<Dims> conv_shape(const ShapeCase& c) {
     return {result};
 }
 
-/// The windows of neighbouring elements of X lie `strides` apart in Y, and add up where they overlap.
+/// Returns the shape of Y, in which the windows of neighbouring elements of X lie `strides` apart, and add up
+/// where they overlap.
 std::vector<Dims> transposed_conv_shape(const ShapeCase& c) {
     const size_t spatial = c.spec.window_rank, last = spatial + 1;
     check_layout(c, spatial);
@@ -238,7 +239,7 @@ uint64_t product_macs(const Dims& first, const Dims&, uint64_t results, const Bo
     return first.rank < 2 ? 0 : results * static_cast<uint64_t>(first[first.rank - 1u]);
 }
 
-/// W holds a window and input channels for each output channel, the last dimension.
+/// Counts MACs: W holds a window and input channels for each output channel, the last dimension.
 uint64_t conv_macs(const Dims&, const Dims& second, uint64_t results, const BoundAttrs& attrs) {
     if (second.rank < 2) return 0;
     for (size_t d = 0; d + 1 < second.rank; ++d) results *= static_cast<uint64_t>(second[d]);

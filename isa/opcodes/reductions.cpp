@@ -4,7 +4,7 @@
 namespace kpu::opcodes {
 namespace {
 
-/// X without the dimensions that `along` names, or with size 1 there.
+/// Returns X without the dimensions that `along` names, or with size 1 there.
 std::vector<Dims> without(const ShapeCase& c, const std::vector<bool>& along) {
     const bool keep = c.attribute("keepdims").integer != 0;
     Dims result;

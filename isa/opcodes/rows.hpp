@@ -50,7 +50,7 @@ int64_t window_positions(int64_t size, int64_t before, int64_t behind, int64_t w
 /// Refuses windows that do not fit into X.
 void check_window_fits(const ShapeCase& c, const std::vector<int64_t>& positions);
 void append(const ShapeCase& c, Dims& shape, int64_t size);
-/// Blocks of `block_size` along an extent.
+/// Returns the blocks of `block_size` along an extent.
 int64_t block_count(const ShapeCase& c, int64_t extent);
 
 }  // namespace kpu::opcodes

@@ -10,8 +10,8 @@ using traces::Cause;
 
 namespace {
 
-/// Useful share of the cycles in which units were busy with an operation's MACs: what less than a cycle of useful work
-/// leaves to the unit's next task counts for the operation that did it.
+/// Returns the useful share of the cycles in which units were busy with an operation's MACs: what less than a
+/// cycle of useful work leaves to the unit's next task counts for the operation that did it.
 double utilization_of(const traces::OpRow& row, double cycles_at_peak) {
     const auto cycles = [&](Cause cause) { return row.causes[static_cast<size_t>(cause)]; };
     const Cycles busy =
@@ -172,7 +172,8 @@ void Accounting::settle_task(const TaskCommand& command) {
                  command.task->task->op);
 }
 
-/// An open segment was `pieces`, as far as it reaches. Most are the first of their unit: counted at once.
+/// Settles an open segment as `pieces`, as far as it reaches. Most are the first of their unit: counted at
+/// once.
 void Accounting::settle(uint16_t unit, size_t index, const Pieces& pieces) {
     std::vector<Segment>& open = accounts_[unit].open;
     Segment known = open[index];

@@ -23,7 +23,7 @@ class DeviceTimeline {
     void add(Activity activity, Cycles from, Cycles to, uint32_t serial, uint32_t op);
     /// Settles all intervals that begin before `until`, which have all been added.
     void settle(Cycles until);
-    /// Settling sorts: worth it only when enough has come together.
+    /// True when enough has come together: settling sorts, and is worth it only then.
     bool due() const { return active_.size() + waiting_.size() > 2 * kept_ + 4096; }
 
     Cycles cycles(traces::Cause device_cause) const { return totals_[static_cast<size_t>(device_cause)]; }

@@ -21,8 +21,8 @@ class EnergyBooking : public TaskObserver {
     /// Makes records say which unit burns the energy, from now on.
     void attach(std::unique_ptr<EnergyPlaces> places) { places_ = std::move(places); }
     void completed(const TaskCommand& command) override;
-    /// Work of no operation over the whole run, by channel, each with its unit: refreshes, activates that are in no
-    /// stream's result, time in power states.
+    /// Books work of no operation over the whole run, by channel, each with its unit: refreshes, activates
+    /// that are in no stream's result, time in power states.
     void dram_background(const std::vector<std::pair<uint16_t, DramCounters>>& channels, Cycles end);
 
   private:

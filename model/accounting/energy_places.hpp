@@ -28,7 +28,7 @@ class EnergyPlaces {
     /// nobody was charged for yet, so that over a run each is charged what it served. The list lives until
     /// the next call.
     const Burners& channels(uint64_t bursts, bool read);
-    /// `count` split like the parts of a whole; nothing is lost.
+    /// Splits `count` like the parts of a whole; nothing is lost.
     static Burners alike(uint64_t count, const Burners& parts);
 
   private:

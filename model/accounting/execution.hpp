@@ -15,7 +15,7 @@ struct WorkCarry {
 /// it, or end before it.
 Pieces execution_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry& carry);
 
-/// A wait for a transfer, cut where the transfer's limiter changed.
+/// Returns a wait for a transfer, cut where the transfer's limiter changed.
 Pieces wait_pieces(const Segment& wait, const StreamResult& transfer);
 
 /// Returns what limits a stream at cycle `now`, as far as is known.

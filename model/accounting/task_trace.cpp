@@ -52,8 +52,8 @@ void TaskTrace::advanced(Cycles now) {
     now_ = now;
 }
 
-/// Queue depth of a unit: ready tasks, not yet started, that it may take; as of the end of the present
-/// instant.
+/// Records the queue depth of a unit: ready tasks, not yet started, that it may take; as of the end of the
+/// present instant.
 void TaskTrace::queues() {
     for (const uint16_t unit : able_) {
         uint64_t depth = 0;

@@ -45,7 +45,7 @@ bool Waiting::is_to_come(const TaskQueue& queue, uint16_t unit) const {
     return controller_->future_work(second ? *queue.partner : queue.unit) != execution::FutureWork::none;
 }
 
-/// Rule 3. A producer that units refuse waits for what they execute now: that is followed too.
+/// Applies rule 3. A producer that units refuse waits for what they execute now: that is followed too.
 Segment Waiting::of_task(const execution::TaskInstance& task) const {
     Segment segment;
     const execution::TaskInstance* running = controller_->root_producer(task);
@@ -88,9 +88,9 @@ const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskIns
     return nullptr;
 }
 
-/// Rule 2. A task is refused by the unit that would execute it, for that unit is taken; or by the second DMA
-/// that it needs; else its sequencer has not come to it. A DMA that could be the second one waits for the
-/// first.
+/// Applies rule 2. A task is refused by the unit that would execute it, for that unit is taken; or by the
+/// second DMA that it needs; else its sequencer has not come to it. A DMA that could be the second one waits
+/// for the first.
 Cause Waiting::refusal(const execution::TaskInstance& ready, uint16_t asking) const {
     const TaskQueue& wanted = board_.queue_of(ready);
     const auto free = [&](uint16_t unit) { return board_.is_free(unit); };

@@ -25,7 +25,7 @@ class WorkCounts : public TaskObserver {
     const OpWork& of_op(size_t op) const { return ops_[op]; }  ///< the background last
 
     uint64_t macs() const;
-    /// sum over types of MACs / MACs per cycle of all arrays of the device
+    /// Returns the sum over types of MACs / MACs per cycle of all arrays of the device.
     double cycles_at_peak() const;
     uint64_t bytes(Level level, bool read) const { return bytes_[static_cast<size_t>(level)][read ? 0 : 1]; }
     /// Scratchpads have no cache. Hits: accesses of what asks this level first that it served (of L1: operand

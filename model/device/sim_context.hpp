@@ -36,7 +36,8 @@ class SimContext {
         SimContext* outer_;
     };
 
-    /// A fork left it in the middle of a step, in a process without the thread that took it.
+    /// Abandons a context that a fork left in the middle of a step, in a process without the thread that took
+    /// it.
     void abandon() { abandoned_ = true; }
 
   private:

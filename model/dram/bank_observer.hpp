@@ -15,7 +15,7 @@ class BankObserver : public CommandObserver {
     void on_command(const IssuedCommand& command) final;
 
   protected:
-    /// A read, a write or an activate.
+    /// Called for a read, a write or an activate.
     virtual void on_use(const traces::BankUse& use, const IssuedCommand& command) = 0;
 
   private:

@@ -87,7 +87,7 @@ inline void Channel::enter(Posted& posted, bool is_write) {
     }
 }
 
-/// A burst has left its queue at `time`.
+/// Admits a burst: one has left its queue at `time`.
 void Channel::admit(bool is_write, uint64_t time) {
     now_ = time + 1;
     for (std::deque<Posted>& waiting = posted_[is_write]; !waiting.empty(); waiting.pop_front()) {
@@ -148,7 +148,7 @@ inline void Channel::add(Completion& known, uint64_t done, const Waits& waits) {
     }
 }
 
-/// A burst is the first of its activate.
+/// Notes that a burst is the first of its activate.
 void Channel::open_first(const Entry& entry, bool is_write) {
     ++first_columns_;
     if (!is_write) ++open_[entry.request].completion.activates;
@@ -270,7 +270,8 @@ void Channel::record_activities(std::vector<Activity>* into) {
     activities_ = into;
 }
 
-/// The burst's share of the waits. They add up to what it took longer than a row hit of an idle channel.
+/// Completes the burst's share of the waits. They add up to what it took longer than a row hit of an idle
+/// channel.
 inline void Channel::complete(const Entry& entry, uint32_t index, uint64_t time) {
     const Bank& bank = banks_[index];
     const uint64_t done = time + t_.cl + t_.burst + back_;
@@ -405,8 +406,8 @@ inline void Channel::choose_row(Candidate& best) const {
     }
 }
 
-/// A burst of the present direction has come: what was to be done next still is, unless the new one can go
-/// sooner.
+/// Chooses again when a burst of the present direction has come: what was to be done next still is, unless
+/// the new one can go sooner.
 inline void Channel::choose_again_with(uint32_t b, const Waiting& before) {
     const uint64_t bit = uint64_t{1} << b;
     const Waiting& waiting = waiting_[writing_];
@@ -422,7 +423,7 @@ inline void Channel::choose_again_with(uint32_t b, const Waiting& before) {
     if (std::max(now_, time) <= choice_.time) chosen_ = false;
 }
 
-/// Refresh and power states go first.
+/// Chooses maintenance: refresh and power states go first.
 inline void Channel::choose_maintenance(Choice& best) const {
     for_each_bit(held_ == 0 ? 0 : (uint64_t{1} << rank_count_) - 1, [&](uint32_t r) {
         if (ranks_[r].drain == Drain::nothing) return;

@@ -21,8 +21,8 @@ struct BusUse {
         since = time;
         data = turned = 0;
     }
-    /// The bus is what holds bursts up while it moves data for half of the time or more; else the banks or the
-    /// turn-arounds, whichever takes longer.
+    /// Returns the bus while it moves data for half of the time or more; else the banks or the turn-arounds,
+    /// whichever takes longer.
     Held held(uint64_t now) const {
         const uint64_t elapsed = now > since ? now - since : 0;
         if (2 * data >= elapsed) return Held::bus;

@@ -68,7 +68,8 @@ bool Channel::skip_idle(uint64_t limit) {
     return now_ > begin;
 }
 
-/// Whole periods from now on in which no rank comes to power-down or self-refresh for being idle so long.
+/// Returns the whole periods from now on in which no rank comes to power-down or self-refresh for being idle
+/// so long.
 uint64_t Channel::idle_periods(uint64_t limit) const {
     uint64_t end = limit;
     for (const Rank& rank : ranks_) {
@@ -228,7 +229,7 @@ void Channel::refresh(uint32_t r, uint64_t time) {
     report(time, Command::refresh, r);
 }
 
-/// A burst has come to a rank without any.
+/// Begins work: a burst has come to a rank without any.
 void Channel::begin_work(Rank& rank, uint32_t b) {
     const uint32_t r = banks_[b].rank;
     if (rank.drain == Drain::self_refresh) release(r);

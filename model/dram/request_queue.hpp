@@ -79,7 +79,7 @@ class RequestQueue {
         return list;
     }
 
-    /// A row was opened.
+    /// Notes that a row was opened.
     void open(uint32_t bank, uint32_t row) {
         List& list = lists_[bank];
         list.hit = none;

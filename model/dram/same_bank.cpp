@@ -36,7 +36,7 @@ void Channel::precharge_same_bank(uint32_t r, uint64_t time) {
     report(time, Command::precharge_same, r, r * banks_per_rank_ + rank.refresh_set);
 }
 
-/// The rank keeps its power state: other banks work on.
+/// Refreshes the same bank of each group. The rank keeps its power state: other banks work on.
 void Channel::refresh_same_bank(uint32_t r, uint64_t time) {
     Rank& rank = ranks_[r];
     SetRefresh& times = rank.refreshes[rank.refresh_set];

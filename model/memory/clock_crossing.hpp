@@ -20,7 +20,7 @@ class ClockCrossing {
     }
     [[gnu::always_inline]] uint64_t to_memory(Cycles core_edge) const { return to_memory_.cross(core_edge); }
     [[gnu::always_inline]] Cycles to_core(uint64_t memory_edge) const { return to_core_.cross(memory_edge); }
-    /// About how long a time of the memory's clock is in core cycles.
+    /// Returns about how long a time of the memory's clock is in core cycles.
     Cycles duration_in_core(uint64_t memory_cycles) const {
         if (memory_cycles == 0) return 0;
         return static_cast<Cycles>((static_cast<Wide>(memory_cycles) * ratio_q32_ + half_q32) >> 32);

@@ -82,7 +82,8 @@ class ChannelLoad {
         if (++sum_ >= most_) forget_half();
         if (requests_[channel] > requests_[busiest_]) busiest_ = channel;
     }
-    /// A channel gets more than one and a half times its share: then what waits for any of them waits for that.
+    /// True if a channel gets more than one and a half times its share: then what waits for any of them waits
+    /// for that.
     bool camps() const {
         return requests_.size() > 1 && sum_ >= enough * requests_.size() &&
                2 * requests_[busiest_] * requests_.size() > 3 * sum_;
@@ -115,7 +116,7 @@ class DramChannel {
     /// it is stored.
     uint64_t data_to_done() const { return t_.controller_nck - t_.controller_nck / 2; }
     uint64_t activates() const { return activates_; }
-    /// Begun before nCK `now`, those of idle time included.
+    /// Counts refreshes begun before nCK `now`, those of idle time included.
     uint64_t refreshes(uint64_t now) const;
     /// Intervals [from, to) of refreshes begun since the last call, ascending.
     void take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into);

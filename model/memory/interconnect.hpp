@@ -23,9 +23,10 @@ class Interconnect : public sc_core::sc_module {
     ~Interconnect() override;
     const char* kind() const override { return "interconnect"; }
 
-    /// Target sockets port_<i>: units bind their initiator sockets here.
+    /// Returns a target socket port_<i>: units bind their initiator sockets here.
     StreamTargetSocket& port(unsigned i);
-    /// Initiator sockets l2, l1_<k>, ddr_<i>: bind to the memory targets. Channels of DDR share one storage.
+    /// Returns an initiator socket l2, l1_<k>, ddr_<i>: bind to the memory targets. Channels of DDR share one
+    /// storage.
     StreamInitiatorSocket& l2();
     StreamInitiatorSocket& l1(unsigned engine);
     StreamInitiatorSocket& ddr(unsigned channel);

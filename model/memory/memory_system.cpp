@@ -67,8 +67,8 @@ void MemorySystem::Impl::build_links() {
     }
 }
 
-/// Ring: the shorter way round, upwards where both are equal. Mesh: along the row, then along the column; a
-/// node of the last row, which may be short, goes along its column first.
+/// Returns the next node. Ring: the shorter way round, upwards where both are equal. Mesh: along the row,
+/// then along the column; a node of the last row, which may be short, goes along its column first.
 unsigned MemorySystem::Impl::next_node(unsigned at, unsigned to) const {
     const unsigned nodes = node_count();
     if (config.topology == Topology::ring) {

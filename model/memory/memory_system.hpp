@@ -59,9 +59,9 @@ class MemorySystem {
     bool advance_one(Cycles horizon);
     /// Returns the earlier of next_completion() and next_arrival(); `never` when nothing is in flight.
     Cycles next_time() const;
-    /// Earliest completion not taken, or answer of a DRAM's controller, which may be one.
+    /// Returns the earliest completion not taken, or answer of a DRAM's controller, which may be one.
     Cycles next_completion() const;
-    /// Earliest arrival not served.
+    /// Returns the earliest arrival not served.
     Cycles next_arrival() const;
     /// Takes what controllers answer at or before `now`: nothing that arrives at `now` can change it. Nothing
     /// completes at or before `now` any more that take_completed() would not give.
@@ -76,8 +76,8 @@ class MemorySystem {
     void close(Handle stream);
     size_t open_streams() const;
 
-    /// ddr0.., link_sys, l2, then link and L1 of every engine; in a ring or mesh the L1s, then the links
-    /// between its nodes.
+    /// Returns ddr0.., link_sys, l2, then link and L1 of every engine; in a ring or mesh the L1s, then the
+    /// links between its nodes.
     const std::vector<ResourceInfo>& resources() const;
     /// Links and SRAMs that an open stream passes, as indices of resources(), each once: added to `indices`.
     void add_resources(Handle stream, std::vector<size_t>& indices) const;
@@ -85,7 +85,7 @@ class MemorySystem {
     /// spends at each beside being moved.
     std::vector<RouteHop> route(const StreamRequest& request) const;
     ResourceStats stats(size_t resource, Cycles elapsed) const;
-    /// Read and written by a channel so far: whole bursts.
+    /// Returns what a channel read and wrote so far: whole bursts.
     std::array<uint64_t, 2> dram_bytes(size_t channel) const;
     /// Records changes of state of every resource; unit_ids parallel to resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);

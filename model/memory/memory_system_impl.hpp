@@ -60,7 +60,7 @@ class MemorySystem::Impl {
     void add_link(const std::string& name, int engine);
     void join(unsigned a, unsigned b);
     unsigned next_node(unsigned at, unsigned to) const;
-    /// Nodes of the interconnect: L2, then the engines.
+    /// Returns the nodes of the interconnect: L2, then the engines.
     unsigned node_count() const { return 1 + static_cast<unsigned>(config.l1.size()); }
     Cycles dram_burst_cycles() const;
     uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;

@@ -22,7 +22,7 @@ class PatternCursor {
 
     uint64_t address() const { return address_; }
     bool at_run_start() const { return memory_ && run_left_ == pattern_.run_bytes; }
-    /// Longest piece, at most `limit` bytes.
+    /// Returns the longest piece, at most `limit` bytes.
     uint64_t piece(uint64_t limit) const {
         const uint64_t n = std::min(limit, run_left_);
         return align_.value() == 1 ? n : std::min(n, align_.value() - align_.remainder(address_));

@@ -10,7 +10,7 @@ namespace kpu::model {
 /// The largest number of requests that waited for a resource at one time.
 class QueueDepth {
   public:
-    /// A request arrives (in order of arrival) and waits until `start`.
+    /// Notes that a request arrives (in order of arrival) and waits until `start`.
     void waits(Cycles arrival, Cycles start) {
         if (end_ - first_ >= peak_) make_room(arrival);
         if (start >= latest_)

@@ -72,7 +72,7 @@ class Sram {
     uint64_t conflict_cycles = 0;
 
   private:
-    /// serve() in cycles of the own clock; waits in core cycles.
+    /// Does serve() in cycles of the own clock; waits in core cycles.
     [[gnu::always_inline]] Service serve_own(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         const Shape& shape = shape_of(bytes);
         const Cycles port_start = ports_.take(arrival, shape.port_cycles);
@@ -189,7 +189,8 @@ class Link {
     }
     /// Returns the least time: no burst is served faster.
     Cycles least_time() const { return crossing_ ? crossing_->at_least(1 + hop_) : 1 + hop_; }
-    /// It takes no burst before this core cycle; with a clock of its own perhaps one edge of it later.
+    /// Returns the core cycle before which it takes no burst; with a clock of its own perhaps one edge of it
+    /// later.
     Cycles free() const { return crossing_ ? std::max<Cycles>(1, crossing_->to_core(free_)) - 1 : free_; }
 
     BusyTrack busy;

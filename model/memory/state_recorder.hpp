@@ -16,7 +16,7 @@ class StateRecorder {
         core_ = core;
     }
     bool connected() const { return sink_ != nullptr; }
-    /// The resource was so over [from, to), not idle; calls in time order, without overlap.
+    /// Records that the resource was so over [from, to), not idle; calls in time order, without overlap.
     void state(Cycles from, Cycles to, traces::Cause cause) {
         if (sink_ == nullptr) return;
         if (from == to_ && cause == cause_) {

@@ -93,7 +93,7 @@ void MemorySystem::Impl::start(StreamState* stream) {
     }
 }
 
-/// A stream is complete.
+/// Ends a stream that is complete.
 void MemorySystem::Impl::end(StreamState& stream) {
     finished_.push_back(stream.handle);
     first_completion_ = std::min(first_completion_, stream.result.end);
@@ -112,7 +112,7 @@ void MemorySystem::Impl::number_places() {
     });
 }
 
-/// A stream has moved on.
+/// Settles a stream that has moved on.
 void MemorySystem::Impl::settle(StreamState& stream) {
     if (stream.complete) return end(stream);
     stream.next = stream.first_arrival();
@@ -197,7 +197,7 @@ void MemorySystem::Impl::advance(StreamState& stream, Cycles until) {
 
 bool MemorySystem::Impl::advance_one(Cycles horizon) { return turn(horizon, true); }
 
-/// A burst has come to a link that chooses among those that wait when it becomes free.
+/// Called when a burst has come to a link that chooses among those that wait when it becomes free.
 void MemorySystem::Impl::arbitrate(StreamState& stream, StreamState::Arrival arrival) {
     const uint32_t resource = stream.stages[arrival.stage].resource;
     Link& link = links_[resource];

@@ -76,7 +76,7 @@ struct StorageExtension : tlm::tlm_extension<StorageExtension> {
 class StreamClient {
   public:
     virtual ~StreamClient() = default;
-    /// The result is in transaction.extension.result.
+    /// Called when a stream is complete. The result is in transaction.extension.result.
     virtual void stream_completed(StreamTransaction& transaction) = 0;
 };
 

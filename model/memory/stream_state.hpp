@@ -77,7 +77,7 @@ class StreamState {
                 std::array<uint64_t, 2> align_bytes, uint32_t link_queue);
     StreamBuffers take_buffers();
 
-    /// Arrival time of the next burst at stage k; never when none is known.
+    /// Returns the arrival time of the next burst at stage k; never when none is known.
     Cycles head(int k) const { return heads_[k]; }
     struct Arrival {
         Cycles time;  ///< never when none is known
@@ -96,7 +96,7 @@ class StreamState {
     /// Postpones the next burst at stage k, a link: it is not taken before.
     void postpone(int k, Cycles time) { heads_[k] = time; }
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
-    /// SRAM words or DRAM bursts touched, of either side.
+    /// Returns the SRAM words or DRAM bursts touched, of either side.
     uint64_t& accesses(uint8_t side) {
         return side == 1 ? result.destination_accesses : result.source_accesses;
     }
@@ -130,7 +130,7 @@ class StreamState {
     Arrival next{never, 0};              ///< kept by the stepper
     const AccessTrace* trace = nullptr;  ///< null: not recorded
 
-    /// A burst comes to the memory at a side of the stream, at its time.
+    /// Records that a burst comes to the memory at a side of the stream, at its time.
     void record_access(const Burst& burst, uint8_t side) const;
     uint32_t task() const { return task_; }
     uint32_t op() const { return op_; }
@@ -138,7 +138,7 @@ class StreamState {
   private:
     const Burst& at(uint64_t index) const { return ring_[index & mask_]; }
     Burst& at(uint64_t index) { return ring_[index & mask_]; }
-    /// A controller has bursts of the stream that will leave at stage k.
+    /// True if a controller has bursts of the stream that will leave at stage k.
     bool in_controller(int k) const {
         return k > 0 && stages[k].kind == StreamStage::Kind::dram_response && next_[k] < next_[k - 1];
     }

@@ -142,7 +142,8 @@ uint32_t TaskArbiter::sequencer_of(const TaskQueue& wanted, uint16_t unit) const
     return static_cast<uint32_t>(wanted.sequencer >= 0 ? wanted.sequencer : (*parts_.units)[unit].engine);
 }
 
-/// The earliest-issued task of a class, on the least loaded engine that can take it now, lowest unit first.
+/// Places the earliest-issued task of a class on the least loaded engine that can take it now, lowest unit
+/// first.
 bool TaskArbiter::place(const TaskQueue& wanted, Cycles now, Placement& best) const {
     execution::TaskInstance* const task = wanted.first_ready();
     if (task == nullptr || (best.task != nullptr && best.task->serial < task->serial)) return false;
@@ -284,7 +285,7 @@ bool TaskArbiter::may_join(const Launch& launch, uint16_t unit) const {
     return static_cast<uint64_t>(there) < launch.task->task->launch->units_per_engine;
 }
 
-/// Another unit for the launch that started first.
+/// Adds another unit for the launch that started first.
 bool TaskArbiter::join(Cycles now) {
     for (Launch& launch : launches_) {
         for (const uint16_t unit : launch.queue->units) {

@@ -67,7 +67,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
 
     const CompletedTask& last_completed() const { return last_; }
     const std::vector<TaskCommand*>& running() const { return running_; }
-    /// Completed instances of a statement.
+    /// Returns the completed instances of a statement.
     uint64_t completions(uint32_t statement) const {
         return statement < completions_.size() ? completions_[statement].count : 0;
     }

@@ -82,7 +82,7 @@ std::optional<Cycles> starved_operands_in(const SystolicArray& array, const Gemm
 /// Returns the array of an engine for operand types "i8", "f16" or "i8xi4". Throws UserError when it has no
 /// rate for them.
 SystolicArray array_for(const proto::SystolicArray& array, ElemType a, ElemType b);
-/// The name a rate row has for these operand types.
+/// Returns the name a rate row has for these operand types.
 std::string rate_name(ElemType a, ElemType b);
 
 }  // namespace kpu::timing

@@ -15,7 +15,7 @@ struct Latest {
         const StreamResult& result = transaction.extension.result;
         if (stream == nullptr || result.end >= stream->end) stream = &result;
     }
-    /// `plain`: when nothing slowed it and it crossed no link.
+    /// Returns the limiter; `plain`: when nothing slowed it and it crossed no link.
     traces::Cause limiter(traces::Cause plain) const {
         const bool links = stream != nullptr && stream->links > 0;
         const traces::Cause fallback = links ? traces::Cause::stalled_operand_interconnect : plain;

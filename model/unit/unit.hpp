@@ -63,7 +63,7 @@ class Unit : public sc_core::sc_module,
     /// it, and gives it back with recycle() when a later task starts: until then the report refers to it.
     std::unique_ptr<StreamTransaction> post(const PlannedStream& planned, TaskCommand& command, void* context,
                                             Cycles pace_cycles = never);
-    /// A posted stream has completed: the report refers to its result.
+    /// Notes that a posted stream has completed: the report refers to its result.
     static void note_completed(TaskCommand& command, const StreamTransaction& transaction);
     void recycle(std::unique_ptr<StreamTransaction> transaction) { spare_.push_back(std::move(transaction)); }
 

@@ -50,7 +50,7 @@ void KernelUnit::start(TaskCommand& task_command) {
     if (idle()) wake_at(now_cycle());
 }
 
-/// Tasks with a formula that came before are through.
+/// Called when tasks with a formula that came before are through.
 void KernelUnit::drained() {
     if (run_ != nullptr && !run_->began) wake_at(now_cycle());
 }
@@ -142,7 +142,7 @@ bool KernelUnit::waits_for_time(Cycles now, Cycles& until) {
     return true;
 }
 
-/// It waits for a copy, or for what an earlier window asked of L1.
+/// True if it waits for a copy, or for what an earlier window asked of L1.
 bool KernelUnit::is_held(Cycles now) {
     Run& run = *run_;
     const kernel::Kind kind = run.next().kind;

@@ -34,17 +34,17 @@ void bind_schedule(py::module_& module);
 void bind_what_if(py::module_& module);
 void bind_validation(py::module_& module);
 
-/// (name, kind, default, meaning, choices) of each.
+/// Returns (name, kind, default, meaning, choices) of each.
 py::list rows_of(const std::vector<OptionRow>& options);
-/// (severity, file, line, column, message, notes); file empty, line and column 0 when unknown.
+/// Returns (severity, file, line, column, message, notes); file empty, line and column 0 when unknown.
 py::list rows_of(const Diagnostics& diagnostics);
 py::tuple place_of(const SourcePos& pos);  ///< (file, line, column)
 
-/// A C-order, little-endian array as a host array and back; both copy.
+/// Converts a C-order, little-endian array to a host array and back; both copy.
 NpyArray to_host(const py::buffer& array, std::string dtype);
 py::object to_numpy(const NpyArray& array);
 
-/// Arithmetic by an object of the package (kpusim/backend.py); null for None.
+/// Makes a backend that computes by an object of the package (kpusim/backend.py); null for None.
 std::unique_ptr<values::ComputeBackend> python_backend(py::object object);
 
 /// A platform, and where it came from: overrides apply to the source, because other values follow from them.

@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-/// (name, operator, reason) of every node; the reason is empty for those that can be imported.
+/// Returns (name, operator, reason) of every node; the reason is empty for those that can be imported.
 py::list coverage(const std::string& path, const GivenOptions& given) {
     const onnx::ImportOptions options = onnx::import_options(OptionValues(pipeline::option_rows(), given));
     Diagnostics notes;

@@ -26,7 +26,7 @@ Platform changed(Platform platform, const platforms::Overrides& overrides) {
     return resolve(std::move(platform));
 }
 
-/// (path, type, unit, meaning) of every parameter.
+/// Returns (path, type, unit, meaning) of every parameter.
 py::list parameter_table() {
     py::list rows;
     for (const platforms::ParameterInfo& row : platforms::parameters())

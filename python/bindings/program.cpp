@@ -90,7 +90,7 @@ Program made_for(const Program& program, const Platform& platform) {
                         program.recipe->values, program.recipe->kept);
 }
 
-/// (name, description, options, for_device, default_platform, has_values) of every front end.
+/// Returns (name, description, options, for_device, default_platform, has_values) of every front end.
 py::list front_end_table() {
     py::list rows;
     for (const compiler::FrontEnd* row : compiler::front_ends())

@@ -64,7 +64,7 @@ void write_trace(const Recording& recording, const std::string& name, const std:
         write_file(beside.path, beside.text);
 }
 
-/// (name, file kind, meaning, options, needs accesses) of every kind of trace.
+/// Returns (name, file kind, meaning, options, needs accesses) of every kind of trace.
 py::list format_table() {
     py::list rows;
     for (const traces::Format* row : traces::formats())
@@ -117,7 +117,8 @@ py::array_t<double> doubles(size_t count, const std::function<double(size_t)>& v
     return values;
 }
 
-/// Mean power of each bin, W, dynamic and static; and the energies in yoctojoules, as Python's integers.
+/// Returns the mean power of each bin, W, dynamic and static; and the energies in yoctojoules, as Python's
+/// integers.
 py::tuple power_columns(const PowerTrace& trace, const EnergyColumn& column) {
     py::list arrays, energies;
     for (const auto* part : {&column.dynamic, &column.statics}) {
@@ -268,7 +269,7 @@ std::vector<std::string> cause_names() {
     return names;
 }
 
-/// Label and causes of each kind of time that the report's bars show.
+/// Returns label and causes of each kind of time that the report's bars show.
 std::vector<std::pair<std::string, std::vector<std::string>>> cause_bands() {
     std::vector<std::pair<std::string, std::vector<std::string>>> rows;
     for (const traces::Band& band : traces::bands()) {
@@ -309,7 +310,7 @@ std::pair<std::string, std::string> diff(traces::DiffSide& a, traces::DiffSide& 
     return {found.empty() ? "" : to_text(found, a, b, options), to_json(found, a, b)};
 }
 
-/// The page of two runs, into a file.
+/// Writes the page of two runs into a file.
 void write_diff_page(traces::DiffSide& a, traces::DiffSide& b, double threshold, const std::string& path) {
     traces::DiffOptions options;
     options.threshold = threshold;

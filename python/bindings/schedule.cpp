@@ -204,7 +204,7 @@ class SharedEngine {
         });
     }
 
-    /// (rows, columns, type)
+    /// Returns (rows, columns, type).
     py::tuple describe(const std::string& name) {
         const Tensor tensor =
             with([&](Engine& engine) { return engine.tensors().tensor(engine.tensors().name_to_id(name)); });

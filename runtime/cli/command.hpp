@@ -100,7 +100,7 @@ std::optional<uint64_t> seed_of(const std::string& text, const std::string& word
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
 /// Returns a decimal integer that fits 64 bits. Throws UserError naming the option.
 int64_t parse_integer(const std::string& text, const std::string& option);
-/// "2%" or "2" as the share 0.02; not negative. Throws UserError naming the option.
+/// Parses "2%" or "2" as the share 0.02; not negative. Throws UserError naming the option.
 double parse_percent(const std::string& text, const std::string& option);
 
 /// Traces to write. `run` and `export` write the same bytes through this.
@@ -118,7 +118,7 @@ struct TracePaths {
     bool need_energy() const;
     std::vector<std::string> paths() const;
     void add_to(CLI::App& command);
-    /// Whether every format can show that, before there is a run to show. Throws UserError.
+    /// Checks that every format can show that, before there is a run to show. Throws UserError.
     void check() const;
     /// Writes the files. Also says how large a big one will be, and refuses one that its disk has no room
     /// for.
@@ -127,7 +127,7 @@ struct TracePaths {
   private:
     OptionValues options_of(const traces::Format& format) const;
 };
-/// The later of two outputs would replace the other. Throws UserError.
+/// Refuses repeated outputs: the later of two would replace the other. Throws UserError.
 void refuse_repeated(const std::vector<std::string>& paths);
 /// Says how large a big trace will be. Throws UserError when its disk has no room for it.
 void announce_trace(const std::string& path, uint64_t bytes);
@@ -136,7 +136,7 @@ void announce_trace(const std::string& path, uint64_t bytes);
 std::string findings_text(const Diagnostics& diagnostics, bool with_source);
 /// Kind of findings that have no origin.
 inline constexpr const char* verifier_rule = "verifier";
-/// JSON object with a list of the findings; SARIF 2.1.0 log.
+/// Writes a JSON object with a list of the findings; SARIF 2.1.0 log.
 std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
 std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
 /// Prints to standard error, with source lines when that is a terminal.

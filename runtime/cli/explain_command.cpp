@@ -106,7 +106,7 @@ explain::RunNumbers numbers_of(const std::string& run) {
     return numbers;
 }
 
-/// Tensors between operations that are in DRAM, the largest first; of an event file alone, none.
+/// Returns the tensors between operations that are in DRAM, the largest first; of an event file alone, none.
 std::vector<compare::DeclaredTensor> tensors_in_dram(const std::string& run) {
     std::vector<compare::DeclaredTensor> found;
     std::error_code error;

@@ -64,7 +64,7 @@ runtime::SimulationOptions at_position(const Program& program, runtime::Simulati
     return settings;
 }
 
-/// Inputs by the output that lies in their bytes: caches, which stay on the device.
+/// Returns inputs by the output that lies in their bytes: caches, which stay on the device.
 std::map<std::string, std::string> states_of(const runtime::Simulation& simulation) {
     std::map<std::string, std::string> states;
     for (const TensorSpec& output : simulation.output_specs()) {

@@ -16,8 +16,9 @@ struct TestCase {
     std::string text = {};     ///< all of it
 };
 
-/// JUnit XML: one suite named `suite`, whose cases are of the class `subject`. The elements and attributes are those that
-/// Jenkins, GitLab and others read; no times and dates, so that equal results are equal bytes.
+/// Writes JUnit XML: one suite named `suite`, whose cases are of the class `subject`. The elements and
+/// attributes are those that Jenkins, GitLab and others read; no times and dates, so that equal results are
+/// equal bytes.
 std::string junit_text(const std::string& suite, const std::string& subject,
                        const std::vector<TestCase>& cases);
 

@@ -70,7 +70,8 @@ std::string_view name_of(OpcodeClass op_class) {
     return names[static_cast<size_t>(op_class)];
 }
 
-/// The arithmetic of the opcode is defined for the types of the variant: families are wider than some of their opcodes.
+/// True if the arithmetic of the opcode is defined for the types of the variant: families are wider than some
+/// of their opcodes.
 bool takes(const OpcodeSpec& spec, const TypeVariant& variant) {
     if (spec.types == nullptr) return true;
     std::vector<ElemType> in, out;

@@ -120,7 +120,7 @@ size_t terminal_width() {
     return std::clamp<size_t>(size.ws_col, 60, 140);
 }
 
-/// The time, the memory or the disk for the run was used up.
+/// Tells that the time, the memory or the disk for the run was used up.
 int stopped(const LongRun& run, const runtime::Simulation& simulation) {
     std::string why = fmt::format("{:g} seconds", time_limit()), fix = "raise --timeout";
     if (run.stop() != LongRun::Stop::time) {
@@ -189,7 +189,7 @@ void print_hazards(const runtime::Simulation& simulation, bool allowed, bool qui
         print_err("info: " + limited + "\n");
 }
 
-/// The hazards of a run, as `check` reports its findings.
+/// Writes the hazards of a run, as `check` reports its findings.
 void write_hazards(const std::string& path, const runtime::Simulation& simulation) {
     Diagnostics diagnostics;
     analysis::FindingOrigins origins;
@@ -239,7 +239,7 @@ std::string path_inside(const std::string& folder, const std::string& path) {
     return inside.empty() || *inside.begin() == ".." || inside == "." ? std::string() : inside.string();
 }
 
-/// The budgets of a run that did not fail, and their report. Result: the exit code.
+/// Judges the budgets of a run that did not fail, and reports. Returns the exit code.
 int judge(const RunOptions& options, int code, runtime::Simulation& simulation,
           const std::vector<traces::OpRow>& ops, const traces::Recording* recording) {
     using Outcome = TestCase::Outcome;

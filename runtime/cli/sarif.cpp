@@ -36,7 +36,7 @@ std::string meaning(const std::string& rule) {
     return "Form, names, types, bounds, capacity or device fit.";
 }
 
-/// A URI reference: what stands for itself there, the rest in percent.
+/// Returns a URI reference: what stands for itself there, the rest in percent.
 std::string uri_of(const std::string& path) {
     static constexpr char hex[] = "0123456789ABCDEF";
     std::string uri;

@@ -28,7 +28,7 @@ Difference difference_of(traces::DiffSide& a, traces::DiffSide& b, const traces:
 /// Writes the difference for people; empty when there is none.
 std::string to_text(const Difference& difference, const traces::DiffSide& a, const traces::DiffSide& b,
                     const traces::DiffOptions& options);
-/// traces::to_json() with "schedule" and "critical_path".
+/// Does traces::to_json() with "schedule" and "critical_path".
 std::string to_json(const Difference& difference, const traces::DiffSide& a, const traces::DiffSide& b);
 
 }  // namespace kpu::compare

@@ -72,7 +72,7 @@ json energy_band_of(const traces::RunResults& run) {
     return nullptr;
 }
 
-/// Unit-cycles of an operation by band of the reports.
+/// Returns the unit-cycles of an operation by band of the reports.
 json bands_of(const traces::OpRow& row) {
     json sums = json::array();
     for (const traces::Band& band : traces::bands()) {
@@ -91,7 +91,7 @@ void shorten(json& text) {
     if (whole.size() > most_text) whole = whole.substr(0, most_text) + "...";
 }
 
-/// `diff --json` without what would make a page too large.
+/// Returns `diff --json` without what would make a page too large.
 json shortened(json document) {
     json left_out = json::object();
     const auto cut = [&left_out](json& rows, const char* name) {

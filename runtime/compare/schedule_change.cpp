@@ -236,7 +236,7 @@ class Comparison {
             if (const auto found = other.find(group); found != other.end()) pair(i, found->second);
     }
 
-    /// Tasks outside of a longest run of A's tasks that B has in the same order.
+    /// Finds tasks outside of a longest run of A's tasks that B has in the same order.
     void find_moved() {
         moved_.assign(in_b_.size(), false);
         std::vector<size_t> tails,
@@ -360,7 +360,7 @@ class Comparison {
         if (j) change.line_b = b_.line(b_.tasks()[*j].statement);
         changes_.push_back(std::move(change));
     }
-    /// The change just kept, of a task of A, is about these lines.
+    /// Notes that the change just kept, of a task of A, is about these lines.
     void at_lines(size_t i, uint32_t line_a, uint32_t line_b) {
         ScheduleChange& change = changes_[change_of_.at(a_.op_id(i))];
         if (change.kind != Kind::window || change.further > 0) return;

@@ -16,7 +16,7 @@ namespace kpu::compare {
 
 namespace {
 
-/// "F16" and [1, "8"], as a program's text has them, in bytes; 0: it does not say.
+/// Returns "F16" and [1, "8"], as a program's text has them, in bytes; 0: it does not say.
 uint64_t bytes_of(const nlohmann::json& tensor) {
     const auto elem = tensor.find("elem"), shape = tensor.find("shape");
     if (elem == tensor.end() || !elem->is_string() || shape == tensor.end()) return 0;

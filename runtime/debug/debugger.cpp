@@ -215,7 +215,8 @@ std::string Debugger::statement_reason(const Worker& worker) {
     return --left_ == 0 ? "stepped" : "";
 }
 
-/// The program stays where it failed: there is no way on, but all that is there can be looked at.
+/// Called when the program failed. It stays where it failed: there is no way on, but all that is there can be
+/// looked at.
 void Debugger::failed(const Worker& worker, const std::string& why) {
     over_ = inside_ = true;
     worker_ = &worker;

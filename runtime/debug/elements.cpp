@@ -70,7 +70,7 @@ std::string rows_text(const Elements& elements, const std::vector<Span>& spans, 
     return text;
 }
 
-/// "3", or "0..8" as the loops of kernels write it.
+/// Parses "3", or "0..8" as the loops of kernels write it.
 Span span_of(const std::string& text, const std::string& name, const Elements& elements, int64_t size) {
     const size_t dots = text.find("..");
     const uint64_t begin = number_of(text.substr(0, dots));

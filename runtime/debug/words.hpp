@@ -13,7 +13,7 @@ namespace kpu::runtime::debug {
 std::vector<std::string> words_of(const std::string& line);
 /// Throws UserError where the verb ends before.
 const std::string& word_at(const std::vector<std::string>& words, size_t place);
-/// 12 or 0x0c.
+/// Reads 12 or 0x0c.
 bool read_number(std::string_view text, uint64_t& value);
 uint64_t number_of(const std::string& text);  ///< throws UserError
 uint64_t number_at(const std::vector<std::string>& words, size_t place);
@@ -25,7 +25,7 @@ struct Place {
     Level level = Level::ddr;
     unsigned engine = 0;
 };
-/// "ddr", "l2", "l1[0]". False: it is none.
+/// Reads "ddr", "l2", "l1[0]". False: it is none.
 bool read_place(const std::string& word, Place& place);
 std::string place_text(const Place& place);
 /// Returns the bytes that one verb shows or watches, as many as there. Throws UserError for none and for too

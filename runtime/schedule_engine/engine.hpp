@@ -37,7 +37,7 @@ class Engine {
     /// Does the same as TensorStore::register_tensor.
     uint32_t register_tensor(const std::string& name, uint64_t rows, uint64_t cols,
                              ElemType elem = ElemType::none, double scale = 0);
-    /// `elements` must be rows x cols; `data` holds them in the tensor's type, row-major.
+    /// Sets a tensor: `elements` must be rows x cols; `data` holds them in the tensor's type, row-major.
     void set_tensor(std::string_view name, const void* data, uint64_t elements);
     void get_tensor(std::string_view name, void* data, uint64_t elements) const;
 

@@ -29,7 +29,7 @@ class TensorStore {
     uint8_t* tile_ptr(uint32_t id, uint32_t tile_row, uint32_t tile_col);
     uint64_t row_bytes(uint32_t id) const;  ///< bytes of a padded row
 
-    /// rows x cols elements, row-major, without padding; `bytes` must be their size, else UserError.
+    /// Sets rows x cols elements, row-major, without padding; `bytes` must be their size, else UserError.
     void set_data(uint32_t id, const void* data, uint64_t bytes);
     void get_data(uint32_t id, void* data, uint64_t bytes) const;
     uint64_t dense_bytes(uint32_t id) const;

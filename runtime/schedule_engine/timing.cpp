@@ -50,7 +50,7 @@ class TaskEdges final : public traces::EventSink {
     std::vector<Edge> edges_;
 };
 
-/// Shipped platforms are read once: that takes as long as simulating a small schedule.
+/// Returns a platform. Shipped ones are read once: that takes as long as simulating a small schedule.
 platforms::Platform load_platform(const std::string& name) {
     if (!platforms::is_shipped(name)) return platforms::load(name);
     static std::mutex mutex;

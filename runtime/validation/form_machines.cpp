@@ -72,7 +72,7 @@ void read_power(Table& table, std::vector<MeasuredRow>& rows) {
     rows.push_back(std::move(row));
 }
 
-/// Whole systems: their hardware is not published layer by layer.
+/// Reads whole systems: their hardware is not published layer by layer.
 void read_task(Table& table, std::vector<MeasuredRow>& rows) {
     MeasuredRow row;
     row.network = table.cell("system"), row.kind = table.cell("task"), row.index = table.cell("mode");

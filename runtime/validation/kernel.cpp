@@ -241,8 +241,8 @@ class KernelProgram {
         }
     }
 
-    /// The positions of the window for some pictures and rows, on one array, which keeps their order: no token has to. The
-    /// last task.
+    /// Computes the positions of the window for some pictures and rows, on one array, which keeps their
+    /// order: no token has to. Returns the last task.
     Task window(Buffer x, Buffer w, Buffer y, Span pictures, Span rows, int64_t in_rows, int64_t in_columns,
                 int64_t array, const std::vector<Task>& after) {
         const Kernel& c = kernel_;
@@ -275,7 +275,7 @@ class KernelProgram {
         return *last;
     }
 
-    /// Rows, or elements, as many at a time as L1 holds.
+    /// Computes rows, or elements, as many at a time as L1 holds.
     void vector() {
         const bool by_rows = kernel_.kind == Kernel::Kind::rows;
         const auto shape = [&](int64_t part) {
@@ -312,7 +312,7 @@ class KernelProgram {
         }
     }
 
-    /// Q, K and V come at once; scores of a head stay in L1.
+    /// Computes attention: Q, K and V come at once; scores of a head stay in L1.
     void attention() {
         const int64_t places = kernel_.m, width = kernel_.n;
         const int64_t whole = bytes_of({kernel_.heads, places, width}), head = places * width * elem_bytes_,

@@ -23,7 +23,7 @@ struct ChipLayer {
 /// Layers of `alexnet` (CONV1 to CONV5, four pictures) and `vgg16` (CONV1-1 to CONV5-3, three), as Eyeriss ran them.
 std::optional<ChipLayer> chip_layer_of(std::string_view network, std::string_view layer);
 
-/// None for a name that is none of these, or whose sizes are out of range.
+/// Finds a workload; none for a name that is none of these, or whose sizes are out of range.
 std::optional<Workload> workload_of(std::string_view name);
 
 }  // namespace kpu::validation

@@ -168,8 +168,8 @@ class Layer {
         store(tile, *last);
     }
 
-    /// The pixels of a tile at one position of the window. Sums are added to in the order of issue: the array keeps
-    /// it, so that no token has to.
+    /// Computes the pixels of a tile at one position of the window. Sums are added to in the order of issue:
+    /// the array keeps it, so that no token has to.
     Task product(const Tile& tile, const Tile::Slice& slice, Span rows, Span columns, int64_t at_row,
                  int64_t at_column) {
         const int64_t channels = slice.channels.size, filters = tile.filters.size;

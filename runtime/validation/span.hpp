@@ -23,7 +23,7 @@ inline std::vector<Span> cut(int64_t extent, int64_t size) {
     return spans;
 }
 
-/// Input pixels under a span of output pixels, without the padding.
+/// Returns the input pixels under a span of output pixels, without the padding.
 inline Span reached(Span out, int64_t kernel, int64_t stride, int64_t pad, int64_t extent) {
     const int64_t first = std::max<int64_t>(0, out.first * stride - pad);
     const int64_t end = std::min(extent, (out.end() - 1) * stride - pad + kernel);

@@ -53,7 +53,7 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
     return of_a == 0 || of_b == 0 ? std::numeric_limits<double>::quiet_NaN() : both / std::sqrt(of_a * of_b);
 }
 
-/// Bytes of DRAM in this compiler's choice, of a row whose time compares with nothing.
+/// Compares bytes of DRAM in this compiler's choice, of a row whose time compares with nothing.
 void compare_traffic(ComparedRow& row, RowRunner& runner, const platforms::Platform& platform) {
     constexpr double bytes = 2, mega = 1e6;  // of an element of the chip; ours have one
     const double times = bytes * double(row.measured.traffic_times);

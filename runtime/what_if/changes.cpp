@@ -42,7 +42,7 @@ void set_literal(proto::Expr& expr, int64_t value) {
     token.set_value(value);
 }
 
-/// The expression times `up` / `down`, exact where `down` divides it.
+/// Scales the expression by `up` / `down`, exact where `down` divides it.
 void scale(proto::Expr& expr, int64_t up, int64_t down) {
     for (const auto& [kind, value] : {std::pair(ExprToken::MUL, up), std::pair(ExprToken::DIV, down)}) {
         ExprToken& number = *expr.add_token();
@@ -83,7 +83,7 @@ std::set<uint32_t> regions_in(const KPUProgram& program, int loop) {
     return regions;
 }
 
-/// `LOOP depth, INT slots, MOD` at a token: the variable modulo a number of slots.
+/// True for `LOOP depth, INT slots, MOD` at a token: the variable modulo a number of slots.
 bool picks_slot(const proto::Expr& expr, int at, int depth) {
     return at + 2 < expr.token_size() && expr.token(at).kind() == ExprToken::LOOP &&
            expr.token(at).value() == depth && expr.token(at + 1).kind() == ExprToken::INT &&
@@ -125,7 +125,7 @@ class Changes {
         }
     }
 
-    /// A window that is a constant of the program is changed with the constant.
+    /// Adds a loop; a window that is a constant of the program is changed with the constant.
     void add_loop(const LoopPlace& place) {
         proto::Loop loop = base_.module->program.statement(place.statement).loop();
         const proto::Expr* window = window_of(loop);

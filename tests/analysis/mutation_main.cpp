@@ -117,7 +117,8 @@ class Proof {
         return kind == FindingKind::unused_buffer || kind == FindingKind::token_limit;
     }
 
-    /// The findings of the same program from a container with places: the same, at the emitter's lines.
+    /// Checks the findings of the same program from a container with places: the same, at the emitter's
+    /// lines.
     void check_places(const std::string& name, const Module& module, const platforms::Platform& platform) {
         const DeviceLimits limits = platforms::limits_of(platform);
         const std::vector<Finding> expected =

@@ -37,7 +37,7 @@ struct PairCounts {
     size_t pairs = 0, ordered = 0;
 };
 
-/// The closed form orders exactly the pairs of instances that unrolling orders.
+/// Checks that the closed form orders exactly the pairs of instances that unrolling orders.
 void compare_with_unrolled(uint64_t seed, const BoundProgram& program, PairCounts& counts) {
     const test::Unroller unrolled(program, 400);
     if (!unrolled.complete()) return;
@@ -55,7 +55,7 @@ void compare_with_unrolled(uint64_t seed, const BoundProgram& program, PairCount
     }
 }
 
-/// On random programs of constant bounds.
+/// Does so on random programs of constant bounds.
 void compare_with_unrolled(const test::RandomShape& shape) {
     PairCounts counts;
     for (uint64_t seed = 0; seed < 400; ++seed)

@@ -45,9 +45,10 @@ struct RandomSchedule {
     std::map<std::string, std::string> inputs;  ///< dense data
 };
 
-/// Legal: tensors of any size, tiles of 1 to 16, any type, addresses that overlap what is no longer needed.
+/// Makes a legal schedule: tensors of any size, tiles of 1 to 16, any type, addresses that overlap what is no
+/// longer needed.
 RandomSchedule random_schedule(uint64_t seed);
-/// One change that makes it illegal; `expected` and `op` are the first fault.
+/// Makes one change that makes it illegal; `expected` and `op` are the first fault.
 Schedule make_illegal(const RandomSchedule& legal, SplitMix64& random, FaultKind& expected, uint32_t& op);
 
 }  // namespace kpu::tile_schedule::plain

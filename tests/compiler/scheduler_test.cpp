@@ -60,7 +60,7 @@ std::string refusal_of(const Graph& graph, uint64_t arena = 256 * 1024, const Fo
     return "accepted";
 }
 
-/// Node by node on whole matrices, with accumulation in order of k; an Add begins the sum.
+/// Evaluates node by node on whole matrices, with accumulation in order of k; an Add begins the sum.
 std::map<std::string, Matrix> evaluate(const Graph& graph, std::map<std::string, Matrix> values) {
     std::map<std::string, const Tensor*> tensors;
     for (const Tensor& t : graph.tensors) tensors[t.name] = &t;

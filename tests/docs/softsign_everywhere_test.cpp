@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// 512 elements from DDR through softsign and back.
+/// Builds 512 elements from DDR through softsign and back.
 std::shared_ptr<const Module> module_of(const std::string& operands) {
     const std::string text = R"(buffer X : DDR (size = 1024)
 buffer Y : DDR (size = 1024)

@@ -62,7 +62,7 @@ std::vector<Sample> reference_samples(Replays& replays) {
     return samples;
 }
 
-/// "median p90 max" of absolute errors as table cells.
+/// Returns "median p90 max" of absolute errors as table cells.
 std::string spread(std::vector<double> errors) {
     for (double& e : errors) e = std::abs(e);
     std::sort(errors.begin(), errors.end());

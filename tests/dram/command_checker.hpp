@@ -229,7 +229,7 @@ class CommandChecker final : public CommandObserver {
         return command == Command::read || command == Command::write ? t_.column_clocks : t_.precharge_clocks;
     }
 
-    /// A command at a time on each command bus; data never overlaps.
+    /// Checks that there is a command at a time on each command bus; data never overlaps.
     void check_buses(const IssuedCommand& c) {
         const bool column = c.command == Command::read || c.command == Command::write;
         const bool row = c.command <= Command::precharge_all || c.command == Command::refresh || of_same(c);

@@ -31,7 +31,7 @@ struct Scene {
         input.shape = {size};
         m.program.inputs.push_back(input);
     }
-    /// u8 window of a buffer.
+    /// Returns a u8 window of a buffer.
     uint32_t bytes(uint32_t buffer, int64_t offset, int64_t count) {
         return m.typed("r", buffer, offset, ElemType::u8, {count}, {1});
     }

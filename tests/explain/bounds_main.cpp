@@ -39,7 +39,7 @@ class Survey {
         }
     }
 
-    /// Rows of gaps; true if no bound was above its simulation.
+    /// Prints rows of gaps; true if no bound was above its simulation.
     bool print(const std::string& what) {
         bool good = true;
         for (auto& [of_part, gaps] : gaps_) {

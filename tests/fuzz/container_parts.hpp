@@ -15,7 +15,7 @@ struct ContainerParts {
     std::vector<uint32_t> indices;  ///< indices of the data sections
 };
 
-/// Nothing when the section table does not fit the bytes.
+/// Splits a container; nothing when the section table does not fit the bytes.
 std::optional<ContainerParts> split_container(std::string_view bytes);
 /// Returns a container of the canonical layout with right checksums.
 std::string join_container(const ContainerParts& parts);

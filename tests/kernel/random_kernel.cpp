@@ -59,7 +59,7 @@ class Generator {
         bool assignable;
     };
 
-    /// The workgroup, buffers and scalars.
+    /// Writes the workgroup, buffers and scalars.
     void head() {
         constexpr int shapes[][3] = {{1, 1, 1},  {3, 1, 1}, {8, 1, 1}, {33, 1, 1},
                                      {40, 1, 1}, {8, 2, 1}, {4, 3, 2}};

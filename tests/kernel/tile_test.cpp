@@ -304,7 +304,7 @@ TEST(Tile, Gather) {
     EXPECT_EQ(shaped("permute{1}(x, reverse{1}(iota{i32, 1, 2, 3}()))", 6, "2, 3"), (Ints{2, 1, 0, 5, 4, 3}));
 }
 
-/// Everything that is wrong with a kernel of one statement on x: f32[8], y.
+/// Returns everything that is wrong with a kernel of one statement on x: f32[8], y.
 std::string mistakes(const std::string& statement) {
     return errors_of(
         "kernel k rules(xla) workgroup(1) (x: read f32[8], y: write f32[8], s: workgroup u32[2]):\n " +

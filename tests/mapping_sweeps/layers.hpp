@@ -55,7 +55,7 @@ Layer layer_with(int kind, int64_t channels);
 /// Devices with twice of one resource: its name, and what to override.
 std::vector<std::pair<std::string, platforms::Overrides>> twice(const platforms::Platform& platform);
 
-/// Simulated cycles; a run that takes `most` ends there.
+/// Returns the simulated cycles; a run that takes `most` ends there.
 double cycles_of(const std::shared_ptr<const Module>& module, const platforms::Platform& platform,
                  Cycles most = UINT64_MAX);
 struct Times {

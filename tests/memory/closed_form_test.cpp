@@ -386,7 +386,7 @@ TEST(LinkQueue, bounds_the_rate_to_what_it_holds_over_the_time_in_the_link) {
     EXPECT_NEAR(cycles(0), 1000, 30);
 }
 
-/// Four units that each want to move 200 bursts over one link, at once; when each is done.
+/// Returns, for four units that each want to move 200 bursts over one link, at once, when each is done.
 std::vector<Cycles> four_on_a_link(Arbitration arbitration) {
     MemoryConfig config = plain_config();
     config.link.arbitration = arbitration;

@@ -97,7 +97,7 @@ TEST(Conservation, bytes_arrive_and_cycles_add_up) {
     }
 }
 
-/// When the last stream of a workload ends.
+/// Returns when the last stream of a workload ends.
 double end_of(const MemoryConfig& config, const Workload& workload) {
     MemorySystem memory_system(config);
     Cycles end = 0;

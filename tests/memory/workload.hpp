@@ -151,7 +151,7 @@ Results run_workload(MemorySystem& memory_system, const Workload& workload, Step
     return results;
 }
 
-/// Everything a result holds, as text: what differs shows in the message of a failed comparison.
+/// Returns everything a result holds, as text: what differs shows in the message of a failed comparison.
 inline std::string text_of(const StreamResult& r) {
     std::string text = std::to_string(r.start) + ".." + std::to_string(r.end) + " bytes " +
                        std::to_string(r.bytes) + " accesses " + std::to_string(r.source_accesses) + "/" +

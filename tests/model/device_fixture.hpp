@@ -76,7 +76,7 @@ inline Outcome run_by_task(const proto::Platform& platform, const BoundProgram& 
 
 inline uint64_t stat(const Outcome& run, const std::string& key) { return run.stats.integer(key); }
 
-/// A gemm of one tile whose operands are already in L1.
+/// Adds a gemm of one tile whose operands are already in L1.
 inline void l1_gemm(builder::Program& p, int64_t m, int64_t n, int64_t k, ElemType type = ElemType::i8) {
     using builder::tensor;
     const int64_t width = bit_width(type) / 8;
@@ -118,7 +118,7 @@ inline void tiled_pipeline(builder::Program& p, int64_t tiles, int64_t window) {
     });
 }
 
-/// Sum of every cause of a unit.
+/// Returns the sum of every cause of a unit.
 inline uint64_t cause_sum(const Outcome& run, const std::string& unit) {
     uint64_t sum = 0;
     const std::string prefix = "units." + unit + ".";
@@ -128,7 +128,7 @@ inline uint64_t cause_sum(const Outcome& run, const std::string& unit) {
     return sum;
 }
 
-/// "" when two runs have the same statistics; else those that differ.
+/// Returns "" when two runs have the same statistics; else those that differ.
 inline std::string stats_differ(const Outcome& a, const Outcome& b) {
     std::string text;
     int shown = 0;

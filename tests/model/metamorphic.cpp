@@ -46,7 +46,7 @@ std::optional<double> value_of(const Message& message, const std::string& path) 
     }
 }
 
-/// Twice as much or half; from 0 to 4 and back.
+/// Returns twice as much or half; from 0 to 4 and back.
 std::optional<double> stepped(double value, bool up, const platforms::ParameterInfo& info) {
     double next = up ? (value == 0 ? 4 : 2 * value) : value / 2;
     if (info.type == "integer") next = std::floor(next);

@@ -45,7 +45,7 @@ const std::vector<std::string>& metamorphic_platforms();
 class Metamorphic {
   public:
     explicit Metamorphic(const std::string& platform);
-    /// One program: its seed says what it is.
+    /// Runs one program: its seed says what it is.
     void run(uint64_t seed);
     const std::map<std::string, Anomalies>& found() const { return found_; }
 

@@ -22,7 +22,7 @@ void expect_close(double a, double b, const char* what) {
     EXPECT_LE(std::abs(a - b), tolerance * std::max(std::abs(a), std::abs(b))) << what;
 }
 
-/// Energy by component, action, operation, time bin and row of ops.csv is the same total.
+/// Checks that energy by component, action, operation, time bin and row of ops.csv is the same total.
 void expect_energy_closes(traces::EnergyLedger& ledger, const Outcome& r) {
     const traces::EnergyTotals& totals = ledger.totals();
     const double total = totals.total();
@@ -92,7 +92,7 @@ void expect_power_closes(const proto::Platform& platform, const BoundProgram& pr
     EXPECT_TRUE(all == 0) << "operations";
 }
 
-/// A run in steps of `step` cycles, cut off after `limit`.
+/// Measures a run in steps of `step` cycles, cut off after `limit`.
 Outcome measure(const proto::Platform& platform, const BoundProgram& program, DeviceOptions options,
                 values::MemoryImage* memory = nullptr, Cycles step = Device::no_limit,
                 Cycles limit = Device::no_limit) {
@@ -323,7 +323,7 @@ std::optional<BoundProgram> with_implied_token(const BoundProgram& program, uint
     return more;
 }
 
-/// A token that others imply changes neither the schedule nor any cause.
+/// Checks that a token which others imply changes neither the schedule nor any cause.
 void expect_implied_token_changes_nothing(const proto::Platform& platform, const BoundProgram& program,
                                           uint64_t seed) {
     const std::optional<BoundProgram> more = with_implied_token(program, seed);
@@ -337,7 +337,7 @@ void expect_implied_token_changes_nothing(const proto::Platform& platform, const
     expect_same(states(*more), states(program), "a token that others imply");
 }
 
-/// Every property of one program; true when it ran to its end without a hazard.
+/// Checks every property of one program; true when it ran to its end without a hazard.
 bool check_program(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes) {
     const RandomProgram random(platform, seed, careless, all_opcodes);
     const auto module = std::make_shared<Module>(random.program().build());

@@ -61,7 +61,7 @@ class RoundsUnit : public Unit {
     std::unique_ptr<StreamTransaction> operand_, result_;
 };
 
-/// A load into L1, then two tasks of the unit, one after the other.
+/// Adds a load into L1, then two tasks of the unit, one after the other.
 void add_tasks(builder::Program& p) {
     const auto type = builder::tensor(ElemType::i8, {64});
     const auto in = p.buffer("in", Level::l2, 64);

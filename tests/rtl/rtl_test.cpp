@@ -16,7 +16,7 @@ void expect_equal(const Cases& cases, size_t at_least) {
     }
 }
 
-/// Within 1 % or 4 cycles, whichever is more.
+/// Checks that figures are within 1 % or 4 cycles, whichever is more.
 void expect_close(const Cases& cases, size_t at_least, size_t starved_at_least) {
     EXPECT_GE(cases.size(), at_least);
     const auto starves = [](const Case& c) { return c.starved > c.rtl / 10; };

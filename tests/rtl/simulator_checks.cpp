@@ -123,7 +123,7 @@ struct Simulated {
     std::vector<std::vector<int32_t>> values;  ///< values of each job, M x N
 };
 
-/// One run with real data: the values are those that the modelled DMA moved and the array computed.
+/// Simulates one run with real data: the values are those that the modelled DMA moved and the array computed.
 Simulated simulate(const platforms::Platform& platform, const std::vector<Job>& jobs, bool dma) {
     runtime::Simulation simulation(products_program(jobs, dma), &platform, {});
     std::vector<int32_t> a_all, b_all;
@@ -190,7 +190,7 @@ Case compare(Core& core, const std::string& name, const std::vector<GemmShape>& 
     return result;
 }
 
-/// `count` tiles of one shape through narrow ports.
+/// Compares `count` tiles of one shape through narrow ports.
 Case compare_tiles(Core& core, const GemmShape& shape, size_t count, const Widths& widths,
                    const Speed& speed) {
     const std::string name = fmt::format("{} x {}, SRAM {} B/cycle, DMA {} B/cycle", count, text_of(shape),

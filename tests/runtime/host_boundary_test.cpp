@@ -30,7 +30,7 @@ struct Side {
     proto::Quant quant = {};
 };
 
-/// y = x, byte by byte, through L2.
+/// Builds y = x, byte by byte, through L2.
 Module copy(const Side& x, const Side& y) {
     builder::Program p("copy");
     int64_t elements = 1;

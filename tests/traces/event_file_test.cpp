@@ -89,7 +89,7 @@ TEST(EventLog, PulsesAreTwoRecords) {
     EXPECT_EQ(log.size(), 0u);
 }
 
-/// 60,000 records and 40,000 pulses with many equal times, some far ahead of others.
+/// Adds 60,000 records and 40,000 pulses with many equal times, some far ahead of others.
 void fill(EventLog& log) {
     std::mt19937_64 random(7);
     for (uint32_t i = 0; i < 100'000; ++i) {

@@ -104,7 +104,7 @@ TEST(PowerTrace, HandComputedUnits) {
     EXPECT_EQ(trace.ops[1].size(), 2u);
 }
 
-/// Everything that must be equal, at a width and at half of it.
+/// Checks everything that must be equal, at a width and at half of it.
 void expect_sums(const Recorded& run, Picoseconds width) {
     const PowerTrace trace = power_trace(run.info, run.events, width, {true, true});
     const PowerTrace half = power_trace(run.info, run.events, width / 2, {true, true});

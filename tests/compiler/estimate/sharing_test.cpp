@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t pins = 0, wide = 1, resources = 3;
 
-/// `bytes` at 10 bytes per cycle of the pins; its unit asks for `port` bytes per cycle, `window` ahead.
+/// Makes a flow of `bytes` at 10 bytes per cycle of the pins; its unit asks for `port` bytes per cycle,
+/// `window` ahead.
 Flow flow(double bytes, double port, double window) {
     Flow flow;
     flow.bytes = bytes;

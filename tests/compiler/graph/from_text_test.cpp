@@ -37,7 +37,7 @@ std::string error_of(const std::string& text, std::string_view constants = {}) {
     return "";
 }
 
-/// `small` with one text in place of another.
+/// Returns `small` with one text in place of another.
 std::string with(const std::string& from, const std::string& to) {
     std::string text = small;
     const size_t at = text.find(from);

@@ -48,13 +48,13 @@ struct Builder {
 
 Graph random_conv_net(uint64_t seed);
 Graph random_transformer(uint64_t seed);
-/// Elementwise nodes, views and reductions in any order, with transposes all over.
+/// Makes elementwise nodes, views and reductions in any order, with transposes all over.
 Graph random_mixture(uint64_t seed);
 
 std::vector<Data> random_inputs(const Graph& graph, Random& random);
 /// Returns the host's outputs, f32 all.
 std::vector<std::vector<float>> outputs_of(const Graph& graph, const std::vector<Data>& host_inputs);
-/// Greatest difference of all outputs, relative to the range of each.
+/// Returns the greatest difference of all outputs, relative to the range of each.
 double difference(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b);
 
 values::ComputeBackend& engine();
@@ -62,7 +62,7 @@ Options options();
 /// Returns the options of a device with an output-stationary array of so many rows and columns, which has all
 /// opcodes, and a fast memory.
 Options options_of_array(uint64_t side);
-/// "conv2d relu", in order.
+/// Returns "conv2d relu", in order.
 std::string opcodes_of(const Graph& graph);
 size_t count(const Graph& graph, const std::string& opcode);
 /// Returns the elements that transposes move.

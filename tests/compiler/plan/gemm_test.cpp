@@ -159,7 +159,7 @@ TEST(Gemm, OneColumnMoreThanLargeTiles) {
     }
 }
 
-/// Four arrays of 128x128, each in an engine, with four stacks of HBM2.
+/// Returns four arrays of 128x128, each in an engine, with four stacks of HBM2.
 platforms::Overrides four_engines(int64_t engines) {
     return {{"engine.count", std::to_string(engines)},
             {"ddr.channels", "32"},

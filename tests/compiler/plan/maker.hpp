@@ -117,7 +117,7 @@ class Maker {
                         ints("strides", {stride, stride})}),
             options);
     }
-    /// The node of the last value, and all after it, are one group.
+    /// Fuses the node of the last value, and all after it, into one group.
     void fuse(size_t nodes) {
         const size_t first = graph_.nodes.size() - nodes;
         ++groups_;

@@ -112,7 +112,7 @@ class RandomPlan {
                                      {"engine.count", std::to_string(engines)}});
     }
 
-    /// With all of the staging where tiles do not fit into less.
+    /// Plans with all of the staging where tiles do not fit into less.
     static Plan planned(const Graph& graph, Target& target, const Guide& guide) {
         if (target.staging_bytes < target.l1_bytes) {
             try {
@@ -125,14 +125,14 @@ class RandomPlan {
         return compiler::plan(graph, target, guide);
     }
 
-    /// In strips, every other time.
+    /// Cuts a graph in strips, every other time.
     Graph cut(const Target& target) {
         if (pick(0, 1) == 0) return maker().graph();
         const std::optional<InStrips> strips = in_strips(maker().graph(), target);
         return strips ? strips->graph : maker().graph();
     }
 
-    /// Some tensors leave L2.
+    /// Moves some tensors out of L2.
     bool move_some(Plan& plan) {
         bool any = false;
         for (uint32_t s = 0; s < plan.memory.storages.size(); ++s) {

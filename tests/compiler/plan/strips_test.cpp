@@ -46,7 +46,7 @@ TEST_P(RandomStrips, KeepTheirValues) {
     EXPECT_GE(cut, 2);
 }
 
-/// Six convolutions on pictures of 64 KB, and one that halves them.
+/// Adds six convolutions on pictures of 64 KB, and one that halves them.
 ValueId six_convolutions(Maker& maker) {
     ValueId x = maker.input({1, 64, 64, 16});
     for (int i = 0; i < 6; ++i) x = maker.conv(x, 16, 3, 1, 1);

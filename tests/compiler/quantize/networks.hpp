@@ -49,7 +49,7 @@ struct Network {
         const Dims& shape = graph.value(x).shape;
         return shape[shape.rank - 1U];
     }
-    /// 3x3, same size.
+    /// Adds a 3x3 convolution, same size.
     ValueId conv(ValueId x, int64_t out, bool bias = true) {
         std::vector<ValueId> operands = {x, weights({3, 3, channels(x), out}, 0.3)};
         if (bias) operands.push_back(weights({out}, 0.5));

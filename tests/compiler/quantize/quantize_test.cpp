@@ -72,7 +72,7 @@ std::vector<double> float_result(const Graph& graph, const Node& node, const std
     return graph::numbers(result);
 }
 
-/// Every int8 node against floats on the same steps: only the rounding of its result may differ.
+/// Checks every int8 node against floats on the same steps: only the rounding of its result may differ.
 void expect_half_steps(const Graph& graph, const std::vector<Data>& inputs) {
     const auto engine = values::make_fast_backend();
     std::vector<Data> data(graph.values.size());

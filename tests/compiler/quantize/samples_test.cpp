@@ -45,7 +45,7 @@ class SamplesTest : public ::testing::Test {
         write_npy(path(name), ElemType::f32, shape,
                   {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
     }
-    /// Pixel (x, y) is red x, green y, blue 200.
+    /// Returns pictures whose pixel (x, y) is red x, green y, blue 200.
     static std::vector<uint8_t> pixels(int width, int height) {
         std::vector<uint8_t> rgb;
         for (int y = 0; y < height; ++y) {
