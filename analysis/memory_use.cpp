@@ -94,7 +94,7 @@ class MemoryWalk {
         }
     }
 
-    /// visit(pieces, first, end): offsets in the buffer, end exclusive.
+    /// Calls visit(pieces, first, end): offsets in the buffer, end exclusive.
     template <class Visit>
     void for_each_run(uint32_t index, const LoopValues& loops, Visit visit) {
         const BoundRegion& region = program_.regions[index];
@@ -152,8 +152,8 @@ class MemoryWalk {
         pieces[first] = {end, number, 0};
     }
 
-    /// The bytes of a piece are needed from their writer to their last reader, or to instance `until`, which
-    /// puts others in their place.
+    /// Closes a piece, whose bytes are needed from their writer to their last reader, or to instance `until`,
+    /// which puts others in their place.
     void close(uint32_t buffer, uint64_t first, const Piece& piece, uint64_t until) {
         if (piece.last_read == 0) return;
         const uint64_t from = piece.writer == from_host ? 0 : piece.writer;
@@ -243,13 +243,13 @@ class MemoryWalk {
 
     const BoundProgram& program_;
     const FollowBounds bounds_;
-    std::vector<Pieces> pieces_;  ///< by buffer; by first byte
-    std::vector<bool> kept_;      ///< by buffer: read by the host at the end
+    std::vector<Pieces> pieces_;  ///< indexed by buffer, then first byte
+    std::vector<bool> kept_;      ///< indexed by buffer: read by the host at the end
     std::set<uint32_t> uncertain_;
     std::vector<Instance> instances_;
     std::set<std::pair<uint32_t, uint32_t>> reported_;  ///< statement, region
     std::map<std::pair<Level, uint16_t>, std::map<uint64_t, int64_t>>
-        changes_;  ///< of live bytes, by instance
+        changes_;  ///< changes of live bytes, by instance
     uint64_t iterations_ = 0, runs_ = 0;
     bool stopped_ = false;
     MemoryReport report_;

@@ -8,7 +8,7 @@ namespace kpu::analysis {
 
 struct MemoryReport {
     std::vector<Finding> findings;
-    std::vector<MemoryUse> use;  ///< of the levels that the program uses
+    std::vector<MemoryUse> use;  ///< use of the levels that the program uses
     bool complete = true;        ///< else the walk stopped at its bound: dead writes and use are not given
 };
 

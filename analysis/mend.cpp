@@ -11,7 +11,7 @@ namespace {
 
 constexpr int max_rounds = 64;
 
-/// A token name that the program does not use yet.
+/// Returns a token name that the program does not use yet.
 std::string new_name(const KPUProgram& program) {
     std::set<std::string> taken;
     for (const auto& constant : program.constant()) taken.insert(constant.name());

@@ -9,7 +9,7 @@ namespace kpu::analysis {
 /// A program with the fixes of its findings made, and what is left to find in it.
 struct Mended {
     std::shared_ptr<const Module> module;
-    BoundProgram program;  ///< of `module`
+    BoundProgram program;  ///< program of `module`
     ScheduleReport left;
     uint64_t changes = 0;  ///< tokens added, windows narrowed
 };

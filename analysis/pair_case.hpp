@@ -29,10 +29,11 @@ struct PairVariable {
     uint32_t loop = 0;
     bool of_a = false, of_b = false;
 };
-/// In the order in which bounds may be computed: shared ones, the two that differ, the rest of a, then of b.
+/// Returns the variables in the order in which bounds may be computed: shared ones, the two that differ, the
+/// rest of a, then of b.
 std::vector<PairVariable> variables_of(const execution::ScheduleOrder& order, const PairCase& pair);
 
-/// Two unordered instances that touch a common byte.
+/// Witness of a race: two unordered instances that touch a common byte.
 struct Witness {
     LoopValues a, b;
 };

@@ -123,7 +123,7 @@ class PairSet {
             isl_set_add_constraint(isl_set_copy(set.get()), isl_inequality_from_aff(aff.release())));
     }
 
-    /// Number of the variable of a loop at `depth`, for side a or b.
+    /// Returns the number of the variable of a loop at `depth`, for side a or b.
     size_t index_of(uint16_t depth, bool of_a) const {
         for (size_t v = 0; v < variables_.size(); ++v) {
             if ((of_a ? variables_[v].of_a : variables_[v].of_b) &&
@@ -145,7 +145,7 @@ class PairSet {
         require(difference(std::move(last.aff), variable(v)));
     }
 
-    /// -run(a) < address(a) - address(b) + steps along the axes < run(b)
+    /// Adds -run(a) < address(a) - address(b) + steps along the axes < run(b).
     void add_overlap() {
         Isl<isl_aff> apart = difference(form(program_.regions[pair_.a.region].address, true).aff,
                                         form(program_.regions[pair_.b.region].address, false).aff);
@@ -159,7 +159,7 @@ class PairSet {
         require(checked(isl_aff_add_constant_val(apart.release(), value(static_cast<int64_t>(a_run_) - 1))));
     }
 
-    /// Both directions of a pair of iterations that differ; of two equal accesses one says it all.
+    /// Returns both directions of a pair of iterations that differ; of two equal accesses one says it all.
     Isl<isl_set> distances(Isl<isl_set> set) const {
         const BoundLoop& loop = program_.loops[variables_[pair_.shared].loop];
         const auto window =
@@ -283,7 +283,7 @@ class PairSet {
     const BoundProgram& program_;
     const PairCase& pair_;
     const std::vector<PairVariable> variables_;
-    std::vector<std::optional<Interval>> ranges_;  ///< of the variables bounded so far
+    std::vector<std::optional<Interval>> ranges_;  ///< ranges of the variables bounded so far
     uint64_t a_run_ = 0, b_run_ = 0;
     std::vector<Axis> axes_;  ///< steps between runs, a's forward and b's backward; equal strides joined
     Isl<isl_local_space> space_;

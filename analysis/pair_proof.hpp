@@ -23,7 +23,7 @@ class PairProver {
     /// `overlap`: the witness is the first in the order of variables_of(). `unknown`: reason() says why.
     Verdict prove(const PairCase& pair, Witness& witness);
     const std::string& reason() const { return reason_; }
-    /// All the operations allowed were spent: every further answer is `unknown`.
+    /// True if all the operations allowed were spent: every further answer is `unknown`.
     bool exhausted() const;
 
   private:

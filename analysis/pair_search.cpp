@@ -106,7 +106,7 @@ class PairSearch {
     const execution::ScheduleOrder& order_;
     const PairCase& pair_;
     const std::vector<PairVariable> variables_;
-    std::vector<int64_t> a_, b_;  ///< by depth
+    std::vector<int64_t> a_, b_;  ///< indexed by depth
     std::vector<int64_t> value_, last_;
 };
 

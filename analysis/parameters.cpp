@@ -19,12 +19,12 @@ struct Open {
     std::string name;
     int64_t value, min, max;  ///< value: its default
 
-    /// Values in the range; saturates.
+    /// Returns the values in the range; saturates.
     uint64_t count() const {
         const uint64_t steps = static_cast<uint64_t>(max) - static_cast<uint64_t>(min);
         return steps == UINT64_MAX ? UINT64_MAX : steps + 1;
     }
-    /// The ends, and the default with its neighbours, ascending.
+    /// Returns the ends, and the default with its neighbours, ascending.
     std::set<int64_t> samples() const {
         std::set<int64_t> all = {min, value, max};
         if (value > min) all.insert(value - 1);
@@ -44,7 +44,7 @@ std::vector<Open> open_parameters(const KPUProgram& program, const ParamBindings
     return open;
 }
 
-/// "T = 3, U = 1"
+/// Returns "T = 3, U = 1"
 std::string text_of(const ParamBindings& values) {
     std::vector<std::string> parts;
     for (const auto& [name, value] : values) parts.push_back(fmt::format("{} = {}", name, value));

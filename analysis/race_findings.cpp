@@ -10,10 +10,11 @@
 namespace kpu::analysis {
 namespace {
 
-constexpr uint64_t runs_in_all = 1 << 14;  ///< of a strided region, to name the common bytes exactly
+/// Most runs of a strided region, to name the common bytes exactly.
+constexpr uint64_t runs_in_all = 1 << 14;
 
-/// First common range of bytes of two footprints that overlap, both ends inclusive; what holds it when there
-/// are too many runs to look at.
+/// Returns the first common range of bytes of two footprints that overlap, both ends inclusive; what holds it
+/// when there are too many runs to look at.
 std::pair<uint64_t, uint64_t> common_bytes(const Footprint& a, const Footprint& b) {
     std::pair<uint64_t, uint64_t> result{std::max(a.address, b.address), std::min(a.end(), b.end()) - 1};
     uint64_t runs = 0, others = 0;
@@ -63,7 +64,7 @@ void RaceFindings::stop(const Access& access, const std::string& why) {
     findings_.push_back(std::move(finding));
 }
 
-/// a stands before b in the text, or is the same task. True when they are reported.
+/// Looks at a pair: a stands before b in the text, or is the same task. True when they are reported.
 bool RaceFindings::look(const Access& a, const Access& b) {
     const auto key = std::make_pair(a.statement, b.statement);
     const bool same = a.statement == b.statement;
@@ -125,7 +126,8 @@ Verdict RaceFindings::verdict_of(const PairCase& pair, Witness& witness) {
     return found == Verdict::unknown ? prover_.prove(pair, witness) : found;
 }
 
-/// Smallest distance of iterations at which the pair meets: the largest window that keeps it apart.
+/// Returns the smallest distance of iterations at which the pair meets: the largest window that keeps it
+/// apart.
 uint64_t RaceFindings::safe_window(PairCase pair, const Witness& witness) {
     const int64_t x = witness.a[pair.shared], y = witness.b[pair.shared];
     const auto apart = static_cast<uint64_t>(x < y ? y - x : x - y);
@@ -182,7 +184,7 @@ bool RaceFindings::reads(const BoundTask& task, uint32_t region) const {
                        [&](uint32_t input) { return same_window(input, region); });
 }
 
-/// Whether a task goes on from what it wrote an iteration of the loop before: it reads what it writes, and
+/// True if a task goes on from what it wrote an iteration of the loop before: it reads what it writes, and
 /// nothing in the loop writes the buffer anew.
 bool RaceFindings::accumulates(uint32_t statement, uint32_t loop) const {
     const BoundTask& task = program_.tasks[program_.statements[statement].index];

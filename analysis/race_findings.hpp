@@ -18,15 +18,15 @@ class RaceFindings {
     RaceFindings(const BoundProgram& program, const execution::ScheduleOrder& order)
         : program_(program), order_(order), prover_(program, order) {}
 
-    /// a stands before b in the text, or is the same task.
+    /// Checks a pair: a stands before b in the text, or is the same task.
     void check(const Access& a, const Access& b) { look(a, b); }
-    /// Whether there would be anything to report of the two.
+    /// True if there would be anything to report of the two.
     bool would_report(const Access& a, const Access& b);
-    /// No more is looked at: a finding says why, and at which access.
+    /// Stops looking: a finding says why, and at which access.
     void stop(const Access& access, const std::string& why);
     bool stopped() const { return stopped_; }
     size_t size() const { return findings_.size(); }
-    /// In the order of the text.
+    /// Takes the findings in the order of the text.
     std::vector<Finding> take();
 
   private:

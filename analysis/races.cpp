@@ -64,8 +64,8 @@ class RaceSearch {
         return placed.low < placed.end ? std::optional(placed) : std::nullopt;
     }
 
-    /// Each access with those before it in the text. Tasks outside of loops are compared with what says most of those
-    /// before; only what races is compared with all of them, to name them.
+    /// Compares each access with those before it in the text. Tasks outside of loops are compared with what
+    /// says most of those before; only what races is compared with all of them, to name them.
     void sweep(const std::vector<Access>& accesses) {
         std::array<std::vector<Placed>, 2> lists;  // of tasks in loops, of others
         std::vector<bool> is_flat;                 // in the order of the text
@@ -92,7 +92,7 @@ class RaceSearch {
         }
     }
 
-    /// Whether an access in a loop has a finding with one outside of loops before it.
+    /// True if an access in a loop has a finding with one outside of loops before it.
     bool races_with_flat(const Placed& later) {
         const auto first = static_cast<uint64_t>(std::max<int64_t>(later.low, 0));
         const auto end = static_cast<uint64_t>(std::max<int64_t>(later.end, 0));

@@ -20,8 +20,8 @@ void add_findings(std::vector<Finding> found, ScheduleReport& report) {
 
 constexpr size_t most_merged = 2000;  ///< findings compared with each other
 
-/// A missing dependency shows at every task before its start and after its end. Only the closest pair is
-/// kept, with the number of pairs in its block that its fix orders too.
+/// Merges what one missing dependency shows at every task before its start and after its end. Only the
+/// closest pair is kept, with the number of pairs in its block that its fix orders too.
 void merge_implied(const BoundProgram& program, const execution::ScheduleOrder& order,
                    std::vector<Finding>& findings) {
     if (findings.size() > most_merged) return;

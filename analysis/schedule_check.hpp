@@ -32,7 +32,7 @@ enum class FindingKind : uint8_t {
 };
 constexpr int finding_kind_count = 14;
 std::string_view name_of(FindingKind kind);  ///< raw, war, waw, not-proved, uninitialised-read ...
-/// One sentence on what findings of a kind mean.
+/// Says in one sentence what findings of a kind mean.
 std::string_view meaning_of(FindingKind kind);
 
 /// A change that would mend a finding.
@@ -60,10 +60,10 @@ struct Finding {
     Fix fix;
 };
 
-/// What the buffers of a level hold at most at one time, in the order of the text.
+/// Most bytes that the buffers of a level hold at one time, in the order of the text.
 struct MemoryUse {
     Level level = Level::ddr;
-    uint16_t engine = 0;     ///< of L1
+    uint16_t engine = 0;     ///< engine of L1
     uint64_t declared = 0;   ///< bytes of all buffers, alignment included
     uint64_t peak_live = 0;  ///< bytes written and still to be read, or left as an output
     uint32_t statement = 0;  ///< task at whose start that is so
@@ -73,7 +73,7 @@ struct ScheduleReport {
     static constexpr size_t max_findings = 100;
     std::vector<Finding> findings;  ///< races, then the rest; each kind in the order of the text
     std::vector<MemoryUse>
-        memory;  ///< of the levels that the program uses; empty when it is too long to follow
+        memory;  ///< use of the levels that the program uses; empty when it is too long to follow
     std::vector<uint32_t>
         peak_tokens;        ///< most tasks in flight by engine; empty when it is too long to follow
     uint64_t unlisted = 0;  ///< findings beyond max_findings
@@ -85,13 +85,13 @@ struct ScheduleReport {
     }
 };
 
-/// How far a program is followed task by task; what lies beyond is left out.
+/// Bounds up to which a program is followed task by task; what lies beyond is left out.
 struct FollowBounds {
     uint64_t tasks = uint64_t{1} << 17;         ///< whose bytes are followed
     uint64_t runs = uint64_t{1} << 20;          ///< contiguous pieces of operands of those
     uint64_t table_trials = uint64_t{1} << 14;  ///< tasks with which the token table is tried
 };
-/// Of a gate, which takes the time: 200 bytes of memory for a task.
+/// Bounds of a gate, which takes the time: 200 bytes of memory for a task.
 constexpr FollowBounds gate_bounds{uint64_t{1} << 22, uint64_t{1} << 25, uint64_t{1} << 22};
 
 /// Looks for everything that a legal schedule of the program may do wrong, without running it: for any timing
@@ -99,28 +99,28 @@ constexpr FollowBounds gate_bounds{uint64_t{1} << 22, uint64_t{1} << 25, uint64_
 ScheduleReport check_schedule(const BoundProgram& program, const DeviceLimits& limits,
                               const FollowBounds& bounds = {});
 
-/// Where a finding stands: its statement, or the declaration of its buffer.
+/// Returns the place of a finding: its statement, or the declaration of its buffer.
 SourcePos place_of(const Finding& finding, const BoundProgram& program);
 
 /// A task (loop, wait) that a finding is about, in the iteration of the first instance found.
 struct FindingSide {
-    SourcePos pos;                                           ///< with its statement
+    SourcePos pos;                                           ///< position with its statement
     std::string task;                                        ///< its name; empty of what is no task
     std::vector<std::pair<std::string, int64_t>> iteration;  ///< variables of the loops around it
 };
 FindingSide side_of(const BoundProgram& program, uint32_t statement, const LoopValues& loops);
 
-/// What a diagnostic does not say of the finding that it came from.
+/// Origin of a diagnostic: what it does not say of its finding.
 struct FindingOrigin {
     std::string kind;  ///< raw, war, ...
     std::optional<FindingSide> side, other;
     std::string buffer;                                  ///< empty: about none
     std::optional<std::pair<uint64_t, uint64_t>> bytes;  ///< from the buffer's base, both inclusive
 };
-/// By position in Diagnostics::all().
+/// Origins indexed by position in Diagnostics::all().
 using FindingOrigins = std::map<size_t, FindingOrigin>;
 
-/// The findings as diagnostics.
+/// Adds the findings as diagnostics.
 void add_to(const ScheduleReport& report, const BoundProgram& program, Diagnostics& diagnostics,
             FindingOrigins* origins = nullptr);
 

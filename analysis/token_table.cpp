@@ -18,8 +18,8 @@ class TableTrial : private execution::ControlListener {
     TableTrial(const BoundProgram& program, const DeviceLimits& limits, Choice choice)
         : choice_(choice), peaks_(limits.num_engines, 0), controller_(program, options_of(limits), *this) {}
 
-    /// What waits for what when the program comes to a stand; empty when it ends, or goes on beyond so many
-    /// tasks.
+    /// Explains what waits for what when the program comes to a stand; empty when it ends, or goes on beyond
+    /// so many tasks.
     std::string stand(uint64_t tasks) {
         controller_.start();
         note_peaks();
@@ -55,9 +55,9 @@ class TableTrial : private execution::ControlListener {
     void on_ready(execution::TaskInstance& instance) override { ready_.emplace(instance.serial, &instance); }
 
     const Choice choice_;
-    std::map<uint32_t, execution::TaskInstance*> ready_;  ///< by serial
+    std::map<uint32_t, execution::TaskInstance*> ready_;  ///< indexed by serial
     uint32_t statement_ = 0;
-    std::vector<uint32_t> peaks_;  ///< by engine
+    std::vector<uint32_t> peaks_;  ///< indexed by engine
     execution::Controller controller_;
 };
 

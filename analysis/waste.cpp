@@ -31,7 +31,8 @@ bool uses_loop(const BoundExpr& expr, uint16_t depth) {
     return false;
 }
 
-/// Bytes of its level that a region may touch in any iteration; everything when that cannot be bounded.
+/// Returns the bytes of its level that a region may touch in any iteration; everything when that cannot be
+/// bounded.
 Interval reach_of(const BoundProgram& program, uint32_t statement, const BoundRegion& region) {
     const BoundBuffer& buffer = program.buffers[region.buffer];
     const Interval whole{static_cast<int64_t>(buffer.base), static_cast<int64_t>(buffer.base + buffer.size)};
@@ -51,7 +52,7 @@ bool may_meet(const BoundProgram& program, uint32_t s, uint32_t region, uint32_t
     return a.lo < b.hi && b.lo < a.hi;
 }
 
-/// Whether any other task of the loop may write what the transfer reads or writes.
+/// True if any other task of the loop may write what the transfer reads or writes.
 bool changes_in_loop(const BoundProgram& program, uint32_t transfer, uint32_t loop_statement) {
     const BoundTask& task = program.tasks[program.statements[transfer].index];
     const uint32_t end = program.loops[program.statements[loop_statement].index].body_end;

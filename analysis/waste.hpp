@@ -22,8 +22,8 @@ std::vector<Finding> find_empty_tokens(const BoundProgram& program);
 std::vector<Finding> find_table_deadlocks(const BoundProgram& program, const DeviceLimits& limits,
                                           uint64_t tasks);
 
-/// Most tasks in flight at one time by engine, without a limit, when the oldest ready one always completes
-/// next; empty when the program has more `tasks`.
+/// Returns the most tasks in flight at one time by engine, without a limit, when the oldest ready one always
+/// completes next; empty when the program has more `tasks`.
 std::vector<uint32_t> peak_tokens(const BoundProgram& program, const DeviceLimits& limits, uint64_t tasks);
 
 /// Engines of whose tasks more are in flight than the device's token table holds: issue waits there.

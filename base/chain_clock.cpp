@@ -33,7 +33,7 @@ void intrusive_ptr_release(const ChainClock::Node* node) {
         delete static_cast<const ChainClock::Inner*>(node);
 }
 
-/// Whether a tree of that height has a place for the chain.
+/// True if a tree of that height has a place for the chain.
 bool ChainClock::fits(uint32_t chain, uint32_t height) {
     const uint32_t bits = leaf_bits + height * fan_bits;
     return bits >= 32 || chain >> bits == 0;
@@ -50,7 +50,7 @@ uint32_t ChainClock::at(uint32_t chain) const {
     return leaf(*node).count[chain & ((1U << leaf_bits) - 1)];
 }
 
-/// The same tree with a root of this height.
+/// Returns the same tree with a root of this height.
 ChainClock::Ref ChainClock::under(Ref root, uint32_t height) {
     while (root != nullptr && root->height < height) {
         auto* above = new Inner(root->height + 1);

@@ -6,15 +6,16 @@
 
 namespace kpu {
 
-/// How far along each of a number of chains something is: a count per chain, 0 where nothing is known. A tree whose
-/// parts are shared: a copy costs nothing, and clocks that grow out of each other take and are joined in little more
-/// than what they differ in. Clocks that were copied from each other belong to one thread.
+/// Records the progress of each of a number of chains: a count per chain, 0 where nothing is known. It is a
+/// tree whose parts are shared: a copy costs nothing, and clocks that grow out of each other take and are
+/// joined in little more than what they differ in. Clocks that were copied from each other belong to one
+/// thread.
 class ChainClock {
   public:
     uint32_t at(uint32_t chain) const;
-    /// To `count` at least.
+    /// Raises the chain's count to at least `count`.
     void raise(uint32_t chain, uint32_t count);
-    /// Each chain as far as the further of both.
+    /// Raises each chain to the larger of both counts.
     void add(const ChainClock& other);
     bool empty() const { return root_ == nullptr; }
 

@@ -28,7 +28,7 @@ inline std::optional<int64_t> checked_div(int64_t a, int64_t b) {
     if (b == 0 || (a == INT64_MIN && b == -1)) return std::nullopt;
     return a / b;
 }
-/// Operands must not be negative.
+/// Divides; operands must not be negative.
 inline std::optional<int64_t> checked_mod(int64_t a, int64_t b) {
     if (a < 0 || b <= 0) return std::nullopt;
     return a % b;

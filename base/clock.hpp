@@ -16,14 +16,15 @@ class Clock {
         return period_ != 0 ? n * period_
                             : static_cast<Picoseconds>(static_cast<Wide>(n) * picoseconds_per_second / hz_);
     }
-    /// Number of edges before t: the first edge at or after t has this number. C(t) of the accounting rules.
+    /// Returns the number of edges before t: the first edge at or after t has this number. C(t) of the
+    /// accounting rules.
     Cycles edges_before(Picoseconds t) const {
         if (period_ != 0) return (t + period_ - 1) / period_;
         // smallest n with floor(n * 10^12 / hz) >= t  <=>  n >= t * hz / 10^12
         return static_cast<Cycles>((static_cast<Wide>(t) * hz_ + picoseconds_per_second - 1) /
                                    picoseconds_per_second);
     }
-    /// The last edge at or before t.
+    /// Returns the last edge at or before t.
     Cycles last_edge(Picoseconds t) const { return edges_before(t + 1) - 1; }
 
   private:

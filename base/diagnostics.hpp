@@ -19,7 +19,7 @@ struct SourcePos {
 
 enum class Severity : uint8_t { error, warning, info };
 
-/// One finding. `message` says what is wrong and ends with "Fix: ..." where a fix is known.
+/// A finding. `message` says what is wrong and ends with "Fix: ..." where a fix is known.
 struct Diagnostic {
     Severity severity = Severity::error;
     std::string message;
@@ -27,7 +27,7 @@ struct Diagnostic {
     std::vector<std::string> notes;
 };
 
-/// "file:line:col: severity: message", one line, then one line per note.
+/// Returns "file:line:col: severity: message", one line, then one line per note.
 std::string to_string(const Diagnostic& diagnostic);
 
 class Diagnostics {

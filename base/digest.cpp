@@ -26,7 +26,7 @@ uint32_t crc32c_table(std::string_view bytes, uint32_t seed) {
 }
 
 #if defined(__x86_64__)
-/// One instruction per 8 bytes: checking weights of gigabytes must cost less than reading them.
+/// Takes one instruction per 8 bytes: checking weights of gigabytes must cost less than reading them.
 __attribute__((target("sse4.2"))) uint32_t crc32c_hardware(std::string_view bytes, uint32_t seed) {
     uint64_t crc = ~seed;
     const char* p = bytes.data();

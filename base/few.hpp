@@ -5,8 +5,8 @@
 
 namespace kpu {
 
-/// A list that rarely has more than N members, and costs no memory of its own until it has. Moves copy: of so few that is
-/// as quick, and GCC 12 takes the library's own moves for reads behind the end.
+/// A list that rarely has more than N members, and costs no memory of its own until it has. Moves copy: of so
+/// few that is as quick, and GCC 12 takes the library's own moves for reads past the end.
 template <typename T, size_t N = 4>
 class Few : public boost::container::small_vector<T, N> {
     using Base = boost::container::small_vector<T, N>;

@@ -8,16 +8,17 @@ namespace kpu {
 
 // Compiled once, here: the library's parser and printer are templates that take seconds in every source.
 
-/// The document in `text`. Throws UserError "no JSON at byte N", or "a number beyond double".
+/// Returns the document in `text`. Throws UserError "no JSON at byte N", or "a number beyond double".
 nlohmann::json parse_json(std::string_view text);
 
-/// Compact without `indent`, else with lines of so many blanks a level. Bytes that are not UTF-8 are replaced by U+FFFD.
+/// Writes JSON, compact without `indent`, else with lines of so many blanks a level. Bytes that are not UTF-8
+/// are replaced by U+FFFD.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 
-/// The same, compact, but bytes that are not UTF-8 are refused: UserError.
+/// Returns the same, compact, but bytes that are not UTF-8 are refused: UserError.
 std::string exact_json_text(const nlohmann::json& value);
 
-/// `text` as a JSON string, quotes included.
+/// Returns `text` as a JSON string, quotes included.
 std::string json_quoted(std::string_view text);
 
 }  // namespace kpu

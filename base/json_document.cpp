@@ -7,11 +7,12 @@
 
 namespace kpu {
 
-/// What the library's parser calls for each piece of a text: it recurses nowhere, checks all of it, and only the tree is
-/// ours. False ends the parsing.
+/// Receives each piece of a text from the library's parser: it recurses nowhere, checks all of it, and only
+/// the tree is ours. False ends the parsing.
 class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
   public:
-    /// No string is longer in memory than in the text, so that `strings_` never moves.
+    /// Reserves the text's length: no string is longer in memory than in the text, so that `strings_` never
+    /// moves.
     JsonBuilder(JsonDocument& document, size_t bytes) : nodes_(document.nodes_), strings_(document.strings_) {
         strings_.reserve(bytes);
         nodes_.reserve(std::min<size_t>(bytes / 4, 1 << 16));  // numbers of a digit or two

@@ -14,7 +14,7 @@ class JsonValue;
 /// (base/json.hpp), so that both accept the same texts, without the memory of its own that each part takes there.
 class JsonDocument {
   public:
-    /// Null where the text is no JSON, or has a number beyond double.
+    /// Parses a text; null where it is no JSON, or has a number beyond double.
     static std::shared_ptr<const JsonDocument> parse(std::string_view text);
     JsonValue root() const;
 
@@ -29,14 +29,14 @@ class JsonDocument {
         uint32_t size = 0;  ///< members, or bytes of a string
         union {
             int64_t integer = 0;  ///< or the value of a boolean
-            const char* text;     ///< of a string
-            uint32_t after;       ///< the node behind all parts, of an array or object
+            const char* text;     ///< bytes of a string
+            uint32_t after;       ///< index of the first node after all parts of an array or object
         };
     };
     static const Node no_node;
 
     std::vector<Node> nodes_;
-    std::string strings_;  ///< one behind the other
+    std::string strings_;  ///< all strings, one after the other
 };
 
 /// A value of a document, which has to live as long; or none.
@@ -57,10 +57,10 @@ class JsonValue {
     /// Members of an array or object.
     size_t size() const { return node().size; }
 
-    /// A member of an object; none without it. Of several with the key the last one counts.
+    /// Returns a member of an object; none without it. Of several with the key the last one counts.
     JsonValue find(std::string_view key) const;
 
-    /// In a loop over an array, its members; over an object, its members with their keys.
+    /// Iterates over the members of an array, or over those of an object with their keys.
     class Iterator {
       public:
         Iterator(const JsonDocument* document, uint32_t node, bool keyed)

@@ -24,7 +24,7 @@ class NameIndex {
     const Row* find(std::string_view text) const { return text.empty() ? nullptr : slots_[slot_of(text)]; }
 
   private:
-    /// Where the row is, or could be.
+    /// Returns the slot that holds the row, or would hold it.
     size_t slot_of(std::string_view text) const {
         const auto at = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(text[i])); };
         size_t slot = text.size() + at(0) * 7 + at(text.size() / 2) * 61 + at(text.size() - 1) * 293;

@@ -139,7 +139,7 @@ class HeaderParser {
     size_t at_ = 0;
 };
 
-/// One spelling per dtype: single bytes have no order, "=" is the order of this machine.
+/// Returns the one spelling of a dtype: single bytes have no order, "=" is the order of this machine.
 std::string canonical_dtype(std::string descr, const std::string& origin) {
     if (descr.size() == 3 && descr[2] == '1' &&
         std::string_view("<>=|").find(descr[0]) != std::string_view::npos) {
@@ -162,7 +162,7 @@ std::string canonical_dtype(std::string descr, const std::string& origin) {
                     origin, descr));
 }
 
-/// Element count, or nothing when its bytes overflow what a file can hold.
+/// Returns the element count, or nothing when its bytes overflow what a file can hold.
 std::optional<uint64_t> checked_elements(const std::vector<int64_t>& shape, uint64_t item) {
     if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
     const uint64_t most = static_cast<uint64_t>(INT64_MAX) / std::max<uint64_t>(1, item);
@@ -221,7 +221,7 @@ uint64_t NpyArray::elements() const {
 
 namespace {
 
-/// What a file begins with: an array without its data, and how they follow.
+/// The start of a file: an array without its data, and where the data follow.
 struct Preamble {
     NpyArray array;
     uint64_t data_at = 0, data_bytes = 0;
@@ -304,7 +304,7 @@ NpyArray read_npy(const std::string& path) {
 
 namespace {
 
-/// "<i2" is int16 to NumPy's users.
+/// Returns "<i2" is int16 to NumPy's users.
 std::string numpy_name(std::string_view dtype) {
     if (dtype.size() < 3) return std::string(dtype);
     const std::string bits = std::to_string((dtype[2] - '0') * 8);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t all_bits = ~uint64_t{0};
 
-/// The bits of [first, last) in the word that begins at `base`.
+/// Returns the bits of [first, last) in the word that begins at `base`.
 uint64_t bits_between(uint64_t base, uint64_t first, uint64_t last) {
     const uint64_t from = std::max(first, base) - base, to = std::min(last, base + 64);
     if (from >= 64 || to <= base || to - base <= from) return 0;

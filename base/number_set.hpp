@@ -15,7 +15,7 @@ class NumberSet {
 
     void insert(uint32_t n);
     bool contains(uint32_t n) const;
-    /// All numbers of [first, last).
+    /// True if all numbers of [first, last) are in the set.
     bool contains_all(uint32_t first, uint32_t last) const { return has_all(root_.get(), 0, 0, first, last); }
     bool empty() const { return root_ == nullptr; }
     /// Adds the numbers of `other` that lie in [first, last).
@@ -23,15 +23,16 @@ class NumberSet {
     void remove(const NumberSet& other) { root_ = without(root_.get(), other.root_.get(), 0); }
 
   private:
-    static constexpr int levels = 4;       ///< of inner nodes
+    static constexpr int levels = 4;       ///< levels of inner nodes
     static constexpr uint32_t fan = 8;     ///< parts of an inner node, words of a leaf
     static constexpr uint32_t leaf = 512;  ///< numbers
     struct Node;
     using Ref = boost::intrusive_ptr<const Node>;  ///< null: none of the numbers
     struct Node {
-        std::array<Ref, fan> part;          ///< of an inner node
-        std::array<uint64_t, fan> words{};  ///< of a leaf
-        mutable uint32_t uses = 0;          ///< of full_node, which threads share: not counted
+        std::array<Ref, fan> part;          ///< parts of an inner node
+        std::array<uint64_t, fan> words{};  ///< bits of a leaf
+        /// References; those of full_node, which threads share, are not counted.
+        mutable uint32_t uses = 0;
 
         void take() const {
             if (this != &full_node) ++uses;

@@ -43,7 +43,7 @@ OptionValues::OptionValues(const std::vector<OptionRow>& rows, const GivenOption
         const auto row =
             std::find_if(rows.begin(), rows.end(), [&n = name](const OptionRow& r) { return r.name == n; });
         if (row == rows.end())
-            throw UserError(fmt::format("--{} is no option here. Fix: leave it out.", name));
+            throw UserError(fmt::format("--{} is not an option here. Fix: leave it out.", name));
         set(*row, text);
         given_.insert(name);
     }

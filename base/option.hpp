@@ -40,7 +40,7 @@ class OptionValues {
     /// Throws UserError for a value that the row does not take, and for a name without a row.
     OptionValues(const std::vector<OptionRow>& rows, const GivenOptions& given);
     bool given(std::string_view name) const { return given_.count(name) != 0; }
-    /// Of text, file and choice; empty when neither given nor defaulted.
+    /// Returns the value of an option of kind text, file or choice; empty when neither given nor defaulted.
     const std::string& text(std::string_view name) const;
     int64_t integer(std::string_view name) const;  ///< 0 when neither given nor defaulted
     using Sizes = std::vector<std::pair<std::string, int64_t>>;

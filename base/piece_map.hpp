@@ -7,7 +7,7 @@
 
 namespace kpu {
 
-/// What is known of runs of bytes: pieces that do not overlap, by their first byte.
+/// Values of runs of bytes: pieces that do not overlap, ordered by their first byte.
 template <class Value>
 class PieceMap {
   public:
@@ -22,17 +22,17 @@ class PieceMap {
     Place end() { return pieces_.end(); }
     size_t size() const { return pieces_.size(); }
     void clear() { pieces_.clear(); }
-    /// The first piece that begins at `at` or behind it.
+    /// Returns the first piece that begins at `at` or after it.
     Place at_or_behind(uint64_t at) { return pieces_.lower_bound(at); }
     Place erase(Place place) { return pieces_.erase(place); }
-    /// Where no piece is; `hint` is the piece behind it.
+    /// Adds a piece where there is none; `hint` is the piece after it.
     Place add(Place hint, uint64_t first, uint64_t end, Value value) {
         return pieces_.emplace_hint(hint, first, Piece{end, std::move(value)});
     }
 
-    /// No piece goes on over `at`: `copied` is told of the value of a piece that is cut. Result: the first piece that
-    /// begins there or behind. Runs of an operand come in rising order mostly, so it is looked for from where the last
-    /// one was: `near`.
+    /// Cuts the piece that spans `at`, and tells `copied` of its value. Returns the first piece that begins
+    /// at `at` or after it. Runs of an operand come in rising order mostly, so the search begins at the last
+    /// one: `near`.
     template <class Copied>
     Place split(uint64_t at, Place near, Copied copied) {
         const auto behind = [&](Place it) { return it == pieces_.end() || it->first >= at; };

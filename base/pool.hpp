@@ -24,7 +24,7 @@ class Pool {
 
     T& operator[](uint32_t number) { return places_[number]; }
     const T& operator[](uint32_t number) const { return places_[number]; }
-    /// Every number is below.
+    /// Returns the number of places; every number is below it.
     uint32_t size() const { return static_cast<uint32_t>(places_.size()); }
 
   private:

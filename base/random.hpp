@@ -15,7 +15,7 @@ class SplitMix64 {
         return z ^ (z >> 31);
     }
 
-    /// As after so many calls of next().
+    /// Moves on by so many calls of next().
     void skip(uint64_t numbers) { state_ += numbers * step; }
 
   private:

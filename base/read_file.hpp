@@ -9,23 +9,24 @@
 
 namespace kpu {
 
-/// More than any text has, and than a person types. A larger file is refused before it is read.
+/// Limits of text and device files: more than any text has, and than a person types. A larger file is refused
+/// before it is read.
 constexpr size_t max_text_bytes = size_t{1} << 30, max_device_bytes = size_t{1} << 20;
 
-/// A file, or its first `limit` bytes; "-" is standard input. Throws UserError naming the file and the
-/// system's reason, or that it has more than max_text_bytes.
+/// Returns a file, or its first `limit` bytes; "-" is standard input. Throws UserError naming the file and
+/// the system's reason, or that it has more than max_text_bytes.
 std::string read_file(const std::string& path, size_t limit = SIZE_MAX);
 
 /// A file that is read in parts, by a reader who knows from the first what is to follow.
 class InputFile {
   public:
-    /// "-" is standard input. Throws UserError.
+    /// Opens a file; "-" is standard input. Throws UserError.
     explicit InputFile(const std::string& path);
     /// Adds the next `count` bytes to `bytes`, fewer at the end of the file. Throws UserError.
     void read(size_t count, std::string& bytes);
-    /// Bytes of a regular file; nothing of a pipe or a device.
+    /// Returns the bytes of a regular file; nothing of a pipe or a device.
     std::optional<uint64_t> size() const;
-    bool is_device() const;  ///< which may have no end
+    bool is_device() const;  ///< true if it may have no end
     const std::string& name() const { return name_; }
 
   private:

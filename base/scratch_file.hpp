@@ -6,9 +6,9 @@
 
 namespace kpu {
 
-/// The folder for what is too large for memory: $TMPDIR, else /var/tmp.
+/// Returns the folder for what is too large for memory: $TMPDIR, else /var/tmp.
 std::string scratch_folder();
-/// Bytes that a scratch file may still take; 0: unknown.
+/// Returns the bytes that a scratch file may still take; 0: unknown.
 uint64_t scratch_bytes();
 
 /// A file without a name in scratch_folder(): it goes with its owner, whatever ends the process.
@@ -20,12 +20,13 @@ class ScratchFile {
     ScratchFile& operator=(const ScratchFile&) = delete;
     ~ScratchFile();
 
-    /// Behind what is there. Throws UserError (a full disk), and then leaves size() as it was.
+    /// Appends the bytes. Throws UserError (a full disk), and then leaves size() as it was.
     void append(const void* bytes, size_t count);
     uint64_t size() const { return size_; }
-    /// For a library that writes it by itself, without size().
+    /// Returns the descriptor for a library that writes the file by itself; size() does not count such bytes.
     int descriptor() const { return file_; }
-    /// All `count` bytes from `offset` on. From several threads at once, too.
+    /// Reads `count` bytes from `offset` on. Threads may call it at the same time. From several threads at
+    /// once, too.
     void read(uint64_t offset, void* bytes, size_t count) const;
 
   private:

@@ -7,7 +7,7 @@
 namespace kpu {
 namespace {
 
-/// Levenshtein distance; names are cut at 64 characters, enough to suggest one.
+/// Returns the Levenshtein distance; names are cut at 64 characters, enough to suggest one.
 size_t edit_distance(std::string_view a, std::string_view b) {
     a = a.substr(0, 64);
     b = b.substr(0, 64);
@@ -25,8 +25,9 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
-/// In halves of a change. One that begins with the name is as near as one with a letter changed (`cyc`, `cycles`); nearer
-/// is one that most of the name is, but for an ending without a dot (`requantize`, `requant`).
+/// Returns the distance between two names in halves of a change. A candidate that begins with the name is as
+/// near as one with a letter changed (`cyc`, `cycles`); nearer is one that most of the name is, but for an
+/// ending without a dot (`requantize`, `requant`).
 size_t distance_of(std::string_view name, std::string_view candidate) {
     if (name == candidate) return 0;
     const bool ending = candidate.size() * 2 > name.size() && starts_with(name, candidate);

@@ -17,7 +17,7 @@ class TextLines {
         append_format(out_, format, std::forward<Args>(args)...);
         out_.push_back('\n');
     }
-    /// All lines so far.
+    /// Returns all lines so far.
     std::string lines() const { return fmt::to_string(out_); }
 
   private:

@@ -24,7 +24,7 @@
 namespace kpu {
 namespace {
 
-constexpr mode_t any_mode = 0666;  ///< what the umask leaves of it
+constexpr mode_t any_mode = 0666;  ///< permissions before the umask
 
 /// Names of temporary files where a signal handler finds them. More than these are not removed by one.
 std::array<std::atomic<const char*>, 64> temporaries{};
@@ -46,13 +46,13 @@ std::string folder_of(const std::string& path) {
     return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-/// The path without links; empty with errno where there is none.
+/// Returns the path without links; empty with errno where there is none.
 std::string real_path(const std::string& path) {
     const std::unique_ptr<char, decltype(&std::free)> found(::realpath(path.c_str(), nullptr), &std::free);
     return found ? found.get() : "";
 }
 
-/// What the link `path` names; empty where it is none.
+/// Returns the target of the link `path`; empty if it is no link.
 std::string link_target(const std::string& path) {
     std::array<char, PATH_MAX> name{};
     const ssize_t size = ::readlink(path.c_str(), name.data(), name.size());
@@ -61,8 +61,8 @@ std::string link_target(const std::string& path) {
     return target.front() == '/' ? target : folder_of(path) + target;
 }
 
-/// The descriptor of this process that a path such as /dev/stdout or /dev/fd/63 stands for, or -1. Opened by
-/// name, a file would be written from its start, over what else goes to the descriptor.
+/// Returns the descriptor of this process that a path such as /dev/stdout or /dev/fd/63 stands for, or -1.
+/// Opened by name, a file would be written from its start, over what else goes to the descriptor.
 int own_descriptor(std::string path) {
     const std::string own = fmt::format("/proc/{}/fd", ::getpid());
     for (int links = 0; links < 40 && !path.empty(); ++links) {
@@ -78,7 +78,7 @@ int own_descriptor(std::string path) {
     return -1;
 }
 
-/// Where an output goes.
+/// The destination of an output.
 struct Place {
     enum class Kind { descriptor, in_place, file, none };
     Kind kind = Kind::none;  ///< none: errno says why
@@ -130,7 +130,7 @@ struct CloseFolder {
     void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
-/// kpusim-PID-NUMBER.tmp
+/// True for kpusim-PID-NUMBER.tmp.
 bool is_temporary_name(std::string_view name) {
     constexpr std::string_view begin = "kpusim-", end = ".tmp";
     if (!starts_with(name, begin) || !ends_with(name, end)) return false;
@@ -139,7 +139,8 @@ bool is_temporary_name(std::string_view name) {
            name.find_first_not_of("0123456789-") == std::string_view::npos;
 }
 
-/// What runs left in the folder that were killed: files that nobody holds locked. Once for each folder.
+/// Removes what killed runs left in the folder: files that nobody holds locked. Looks into each folder once.
+/// Once for each folder.
 void remove_dead_temporaries(const std::string& folder) {
     static std::mutex mutex;
     static std::set<std::string> seen;
@@ -200,7 +201,8 @@ Output Output::to_file(const std::string& path) {
     return output;
 }
 
-/// Beside the target, so that it can be renamed. Its name is short: the target's may be as long as names go.
+/// Opens the file beside the target, so that it can be renamed. Its name is short: the target's may be as
+/// long as names go.
 void Output::open_temporary(unsigned mode) {
     static std::atomic<unsigned> number{0};
     remove_dead_temporaries(folder_of(target_));
@@ -300,7 +302,7 @@ std::string quoted_field(std::string_view text) {
     return out;
 }
 
-/// A spreadsheet would run it as a formula, or take a sign of ours off.
+/// True if a spreadsheet would run it as a formula, or take a sign of ours off.
 bool needs_text_sign(std::string_view text) {
     constexpr std::string_view formula = "=+-@\t";
     if (formula.find(text[0]) != std::string_view::npos) return true;

@@ -10,7 +10,7 @@
 
 namespace kpu {
 
-/// Where a writer puts its bytes: a file, or a string. A regular file is written under a temporary name
+/// The destination of a writer's bytes: a file, or a string. A regular file is written under a temporary name
 /// beside it and renamed by finish(), so a reader never sees half of it; without finish() the temporary file
 /// is removed. Links are followed. What exists and is no regular file (a device, a pipe, an open descriptor
 /// such as /dev/stdout) is written in place.
@@ -34,7 +34,7 @@ class Output {
         append_format(buffer_, format, std::forward<Args>(args)...);
         if (buffer_.size() >= flush_size) flush();
     }
-    /// Everything is written under the final name after this. Throws UserError.
+    /// Ends the output: everything is written under the final name after this. Throws UserError.
     void finish();
     const std::string& path() const { return path_; }  ///< as it was given; empty of a string
 
@@ -48,7 +48,7 @@ class Output {
     static constexpr size_t flush_size = 1 << 20;
     std::string path_;                ///< as it was given, for messages
     std::string target_, temporary_;  ///< a file to replace: links resolved; empty: written in place
-    int slot_ = -1;                   ///< of the temporary file among those to remove
+    int slot_ = -1;                   ///< index of the temporary file among those to remove
     int file_ = -1;                   ///< descriptor
     std::string* text_ = nullptr;     ///< to_string()
     fmt::memory_buffer buffer_;
@@ -64,8 +64,8 @@ bool write_all(int file, std::string_view bytes);
 /// calls nothing but what a handler may.
 void remove_temporary_files() noexcept;
 
-/// A field of a CSV row: quoted where commas, quotes or line breaks ask for it. A text that a spreadsheet would run as a
-/// formula gets a ' before it, which shows it as text; our readers take it off.
+/// Returns a field of a CSV row: quoted where commas, quotes or line breaks ask for it. A text that a
+/// spreadsheet would run as a formula gets a ' before it, which shows it as text; our readers take it off.
 std::string csv_field(std::string_view text);
 
 }  // namespace kpu

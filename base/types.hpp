@@ -21,7 +21,7 @@ enum class ElemType : uint8_t {
     f32 = 10,
     posit8 = 11,   ///< es 0
     posit16 = 12,  ///< es 1
-    f8e4m3 = 13,   ///< of OCP OFP8: no infinities, ONNX's FLOAT8E4M3FN
+    f8e4m3 = 13,   ///< OCP OFP8: no infinities, ONNX's FLOAT8E4M3FN
     f8e5m2 = 14,
     posit8_es1 = 15,
     posit8_es2 = 16,
@@ -33,8 +33,8 @@ enum class ElemType : uint8_t {
 };
 constexpr int elem_type_count = 22;
 
-/// Bits of one element in memory: i4 f4e2m1 4, i8 u8 posit8 f8e4m3 f8e5m2 f6e2m3 f6e3m2 8 (the upper two of f6 are 0),
-/// i16 u16 f16 bf16 posit16 16, i32 u32 f32 32; none 0.
+/// Returns the bits of one element in memory: i4 f4e2m1 4, i8 u8 posit8 f8e4m3 f8e5m2 f6e2m3 f6e3m2 8 (the
+/// upper two of f6 are 0), i16 u16 f16 bf16 posit16 16, i32 u32 f32 32; none 0.
 int bit_width(ElemType type);
 std::string_view name_of(ElemType type);
 std::optional<ElemType> parse_elem_type(std::string_view name);
@@ -42,15 +42,15 @@ bool is_float(ElemType type);    ///< f16, bf16, f32, posits, floats of 8 bits o
 bool is_integer(ElemType type);  ///< i4 .. u32
 bool is_posit(ElemType type);
 bool is_float8(ElemType type);       ///< f8e4m3, f8e5m2
-bool is_small_float(ElemType type);  ///< those, f6e2m3, f6e3m2, f4e2m1
+bool is_small_float(ElemType type);  ///< the above, f6e2m3, f6e3m2, f4e2m1
 bool shares_bytes(ElemType type);    ///< two elements lie in a byte, the first in its lower half: i4, f4e2m1
-/// posit8 or posit16 for those of any es: what devices have rates and prices of. Other types stay.
+/// Returns posit8 or posit16 for those of any es: what devices have rates and prices of. Other types stay.
 ElemType without_es(ElemType type);
 
-/// Bytes that hold `elements` densely packed elements (two of 4 bits share a byte).
+/// Returns the bytes that hold `elements` densely packed elements (two of 4 bits share a byte).
 uint64_t packed_bytes(ElemType type, uint64_t elements);
 
-/// Where a buffer lives. DDR and L2 belong to the device, L1 to one engine.
+/// The memory level of a buffer. DDR and L2 belong to the device, L1 to one engine.
 enum class Level : uint8_t { ddr = 0, l2 = 1, l1 = 2 };
 std::string_view name_of(Level level);
 

@@ -12,10 +12,10 @@ struct Utf8Character {
     size_t size = 0;  ///< bytes; 0: no character begins here
 };
 
-/// The character that a text, which is not empty, begins with. As Unicode's table 3-7 allows it: the shortest form, no
-/// surrogates.
+/// Returns the character that a text, which is not empty, begins with. As Unicode's table 3-7 allows it: the
+/// shortest form, no surrogates.
 Utf8Character utf8_character(std::string_view text);
-/// Whether a text consists of such characters.
+/// True if a text consists of such characters.
 bool is_valid_utf8(std::string_view text);
 
 }  // namespace kpu

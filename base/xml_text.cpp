@@ -7,14 +7,14 @@
 namespace kpu {
 namespace {
 
-/// The production Char of XML 1.0; surrogates are no UTF-8.
+/// True for the production Char of XML 1.0; surrogates are no UTF-8.
 bool is_allowed(uint32_t code) {
     if (code < 0x20) return code == '\t' || code == '\n' || code == '\r';
     return code != 0xfffe && code != 0xffff;
 }
 
-/// How a character is written that means something else where it stands for itself: markup, and white space, which
-/// attributes turn into blanks and line ends into others. Null: as it is.
+/// Returns the reference to write for a character that means something else as itself: markup, and white
+/// space, which attributes turn into blanks and line ends into others. Null: the character stands for itself.
 const char* reference(uint32_t code) {
     switch (code) {
         case '&':

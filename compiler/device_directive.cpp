@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a program's device directive is looked up with.
+/// Input of the look-up of a program's device directive.
 struct Lookup {
     const Module& module;
     const platforms::Overrides& overrides;
@@ -43,7 +43,8 @@ std::optional<platforms::Platform> device_from_includes(const Lookup& lookup) {
     return platform;
 }
 
-/// A device file named by a program: beside the program, in the search paths, then a shipped name or alias.
+/// Returns a device file named by a program: beside the program, in the search paths, then a shipped name or
+/// alias.
 std::optional<platforms::Platform> device_from_path(const Lookup& lookup, const std::string& path) {
     std::vector<fs::path> candidates = {fs::path(lookup.module.origin).parent_path() / path};
     for (const auto& folder : lookup.search_paths) candidates.push_back(fs::path(folder) / path);

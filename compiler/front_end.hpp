@@ -21,12 +21,12 @@ struct PlatformChange {
     std::string why;  ///< a sentence for the user
 };
 
-/// What a front end makes of a file.
+/// Result of loading a file by a front end.
 struct Loaded {
     /// The program; null for a file that declares devices, which is no program (and was checked).
     std::shared_ptr<const Module> module;
     std::vector<PlatformChange> changes;
-    /// Why it has no data to compute with, though files of its form have; empty: it has.
+    /// Says why it has no data to compute with, though files of its form have; empty: it has.
     std::string no_values = {};
 };
 
@@ -37,27 +37,27 @@ struct NodeSupport {
     std::string reason;  ///< why it cannot be imported; empty: it can
 };
 
-/// What a simulation of a program says.
+/// Result of simulating a program.
 struct Simulated {
     double cycles = 0;
-    std::vector<double> charged;  ///< by operation of the program, as ops.csv charges them
+    std::vector<double> charged;  ///< charged cycles of each operation of the program, as in ops.csv
 };
 /// Runs a program without values. The compiler knows no model: who has one gives this.
 using Simulate = std::function<Simulated(const std::shared_ptr<const Module>& program,
                                          const platforms::Platform& platform)>;
 
-/// What a front end is given beside the file.
+/// Input of a front end beside the file.
 struct LoadRequest {
-    OptionValues options;                           ///< of its rows
+    OptionValues options;                           ///< options of its rows
     std::vector<std::string> search_paths;          ///< folders for files that it includes
     const platforms::Platform* platform = nullptr;  ///< null: a program for any device
-    /// Where every node of a network is told, also if it cannot be loaded; null: nobody asks.
+    /// Receives where every node of a network is told, also if it cannot be loaded; null: nobody asks.
     std::vector<NodeSupport>* nodes = nullptr;
     Simulate simulate;  ///< null: nothing can be simulated
     /// False: the program is asked for its time only and kept nowhere, so the bytes of its data need not be there.
     bool values = true;
-    /// Where a front end leaves what the same file with the same options need not be read for again, for another device;
-    /// null: nowhere. One thread at a time.
+    /// Store in which a front end leaves what the same file with the same options need not be read for again,
+    /// for another device; null: nowhere. One thread at a time.
     std::any* kept = nullptr;
 };
 
@@ -67,17 +67,18 @@ struct LoadRequest {
 /// defines `const FrontEnd <folder>_front_end`, and one line in front_ends.txt. The command makes its options
 /// out of the rows, Python its keyword arguments, and both list it; docs/adding_a_front_end.md shows one.
 struct FrontEnd {
-    std::string_view name;         ///< as in "this is no tile schedule"
+    std::string_view name;         ///< as in "this is not a tile schedule"
     std::string_view description;  ///< one line
     std::vector<OptionRow> options;
-    /// Its programs depend on the device: `load` gets the platform, which is this one if nobody chose any.
+    /// True if its programs depend on the device: `load` gets the platform, which is this one if nobody chose
+    /// any.
     bool for_device = false;
     std::string_view default_platform;
     bool has_values = true;  ///< false: there is time, but no data to compute with
     /// Whether a file is for this front end, by its content: `head` is the first 64 KiB. The name may decide
     /// only what the content leaves open.
     bool (*recognise)(std::string_view head, std::string_view file_name);
-    /// What is no error goes to `notes`. Throws UserError.
+    /// Loads a file. What is no error goes to `notes`. Throws UserError.
     Loaded (*load)(const Source& source, const LoadRequest& request, Diagnostics& notes);
 };
 

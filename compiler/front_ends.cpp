@@ -18,7 +18,7 @@ namespace {
     throw UserError(std::move(diagnostics));
 }
 
-/// "NEM text, .kpu program, ..."
+/// Returns "NEM text, .kpu program, ..."
 std::string names_of(const std::vector<const FrontEnd*>& list) {
     std::vector<std::string_view> names;
     for (const FrontEnd* front_end : list) names.push_back(front_end->name);
@@ -30,7 +30,7 @@ bool has_option(const FrontEnd& front_end, std::string_view name) {
                        [&](const OptionRow& row) { return row.name == name; });
 }
 
-/// Options that only other front ends have are refused by saying whose they are.
+/// Refuses options that only other front ends have by saying whose they are.
 void check_options(const FrontEnd& front_end, const GivenOptions& options, const std::string& origin) {
     for (const auto& option : options) {
         if (has_option(front_end, option.first)) continue;

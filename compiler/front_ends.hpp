@@ -9,20 +9,20 @@
 
 namespace kpu::compiler {
 
-/// The lines of front_ends.txt, in the order in which they are asked.
+/// Returns the lines of front_ends.txt, in the order in which they are asked.
 const std::vector<const FrontEnd*>& front_ends();
-/// Options of all of them; each name stands once.
+/// Returns the options of all of them; each name stands once.
 std::vector<OptionRow> front_end_options();
 
-/// The front end of a file. Throws UserError that says what the file was compared with.
+/// Returns the front end of a file. Throws UserError that says what the file was compared with.
 const FrontEnd& recognise(const Source& source);
 
-/// A file's program. `request`: all but its options, which are made of the given ones. Throws UserError, also for a given
-/// option that the front end does not have.
+/// Returns a file's program. `request`: all but its options, which are made of the given ones. Throws
+/// UserError, also for a given option that the front end does not have.
 Loaded load(const FrontEnd& front_end, const Source& source, const GivenOptions& options, LoadRequest request,
             Diagnostics& notes);
 
-/// What a user says of the device of a program.
+/// Choice of a user for the device of a program.
 struct DeviceChoice {
     std::string platform;  ///< name or file; empty: what the program asks for, if anything
     platforms::Overrides overrides;
@@ -43,7 +43,7 @@ struct Input {
 Input load_for_device(const Source& source, const GivenOptions& options, const DeviceChoice& device,
                       Diagnostics& notes, std::vector<NodeSupport>* nodes = nullptr);
 
-/// The program alone. Throws UserError, also for a file of devices or kernels.
+/// Returns the program alone. Throws UserError, also for a file of devices or kernels.
 std::shared_ptr<const Module> load_program(const Source& source, const GivenOptions& options,
                                            const std::vector<std::string>& search_paths, Diagnostics& notes);
 std::shared_ptr<const Module> load_program(const std::string& path,

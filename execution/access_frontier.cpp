@@ -55,7 +55,7 @@ bool AccessFrontier::add(const Access& access) {
     return racing_;
 }
 
-/// Result: the first piece behind.
+/// Returns the first piece after it.
 AccessFrontier::Pieces::Place AccessFrontier::cover(uint64_t first, uint64_t end, Pieces::Place near) {
     auto it = pieces_.split(first, near, cut);
     pieces_.split(end, it, cut);
@@ -71,7 +71,7 @@ AccessFrontier::Pieces::Place AccessFrontier::cover(uint64_t first, uint64_t end
     return it;
 }
 
-/// One piece with that before it, if both have the new access alone.
+/// Joins a piece with the one before it, if both have the new access alone.
 AccessFrontier::Pieces::Place AccessFrontier::joined(Pieces::Place it) {
     if (it == pieces_.begin() || !is_alone(it->second.value)) return it;
     const auto last = std::prev(it);
@@ -118,8 +118,8 @@ void AccessFrontier::enter_read(Members& members) {
     members.list.push_back(now_);
 }
 
-/// Of many readers the last of each chain says all; of those that nothing comes after, any one does: whoever writes
-/// races with it.
+/// Drops readers that need not be kept: the last of each chain says all; of those that nothing comes after,
+/// any one does: whoever writes races with it.
 void AccessFrontier::drop_readers(Members& members) const {
     std::unordered_map<uint32_t, uint32_t> last;  // by chain: statement
     const auto readers = members.list.begin() + members.writers;
@@ -136,7 +136,7 @@ void AccessFrontier::drop_readers(Members& members) const {
     members.list.erase(std::remove_if(readers, members.list.end(), says_no_more), members.list.end());
 }
 
-/// Of one before: whether the new one touches all bytes that it touches here.
+/// True if the new access touches all bytes that the earlier member touches here.
 bool AccessFrontier::takes_place_of(const Member& member) const {
     return !now_.gaps || (member.gaps && same(bytes_, bytes_of(member.region)));
 }

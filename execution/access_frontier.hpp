@@ -12,28 +12,29 @@
 
 namespace kpu::execution {
 
-/// One operand of a task statement.
+/// An operand of a task statement.
 struct Access {
     uint32_t statement = 0;
     uint32_t region = 0;
     bool write = false;
 };
 
-/// Of each byte of a buffer the accesses that later ones have to be compared with: what has been written or read
-/// again, in order, says no more. Whoever races with an access that is gone, on some byte, races on that byte with the
-/// one that took its place: it comes behind both in the text, and were it ordered after the second, it would be after
-/// the first. So each access that races with any before it is found, however long the text; with which ones, only a
-/// look at all of them tells.
+/// Accesses to each byte of a buffer that later ones have to be compared with: what has been written or read
+/// again, in order, says no more. Whoever races with an access that is gone, on some byte, races on that byte
+/// with the one that took its place: it comes after both in the text, and were it ordered after the second,
+/// it would be after the first. So each access that races with any before it is found, however long the text;
+/// with which ones, only a look at all of them tells.
 class AccessFrontier {
   public:
     AccessFrontier(const BoundProgram& program, const ScheduleOrder& order)
         : program_(program), order_(order) {}
 
-    /// Another buffer.
+    /// Begins another buffer.
     void clear() { pieces_.clear(); }
-    /// Of a task outside of loops, in the order of the text, of a task the reads first. True: it races with one before.
+    /// Adds an access of a task outside of loops, in the order of the text, a task's reads first. True: it
+    /// races with one before.
     bool add(const Access& access);
-    /// Those that a later access to bytes of [first, end) has to be compared with.
+    /// Returns the accesses that a later access to bytes of [first, end) has to be compared with.
     std::vector<Access> near(uint64_t first, uint64_t end, bool write);
 
   private:
@@ -51,7 +52,7 @@ class AccessFrontier {
         }
     };
     struct Members {
-        boost::container::small_vector<Member, 2> list;  ///< those that write first
+        boost::container::small_vector<Member, 2> list;  ///< members, those that write first
         uint32_t writers = 0;
         uint32_t look_at = few_readers;  ///< so many readers: look which of them say no more
     };
@@ -78,8 +79,8 @@ class AccessFrontier {
     Pieces pieces_;
     Member now_{};
     bool writes_ = false, racing_ = false;
-    Footprint bytes_;                                 ///< of the access that is added
-    std::vector<std::pair<uint32_t, bool>> touched_;  ///< by region: known of it
+    Footprint bytes_;                                 ///< bytes of the access that is added
+    std::vector<std::pair<uint32_t, bool>> touched_;  ///< known accesses of each region
     uint64_t runs_ = 0;
 };
 

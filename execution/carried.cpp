@@ -26,8 +26,8 @@ uint32_t RecentTokens::find(const Key& key) const {
     return known == serial_.end() ? none : known->second;
 }
 
-/// The thread that holds the token of `need` for a statement of thread `owner`: its own iteration's, or, of a
-/// carried token, that of the earlier one, down to it through loops that keep their values.
+/// Returns the thread that holds the token of `need` for a statement of thread `owner`: its own iteration's,
+/// or, of a carried token, that of the earlier one, down to it through loops that keep their values.
 Controller::Impl::TokenPlace Controller::Impl::locate(const TokenRef& need, uint32_t owner) const {
     using State = TokenPlace::State;
     const uint32_t own = ancestor(owner, need.up);
@@ -52,7 +52,7 @@ Controller::Impl::TokenPlace Controller::Impl::locate(const TokenRef& need, uint
     return at == none ? TokenPlace{State::complete, none, 0} : TokenPlace{State::slot, at, 0};
 }
 
-/// The active iteration of that ordinal at or before `iteration` in its loop; none when it is over.
+/// Returns the active iteration of that ordinal at or before `iteration` in its loop; none when it is over.
 uint32_t Controller::Impl::iteration_before(uint32_t iteration, uint64_t ordinal) const {
     while (iteration != none && threads_[iteration].ordinal > ordinal) iteration = threads_[iteration].prev;
     return iteration != none && threads_[iteration].ordinal == ordinal ? iteration : none;
@@ -63,7 +63,7 @@ Controller::Impl::Watch* Controller::Impl::watch_of(uint32_t statement, uint32_t
     return watch == no_slot ? nullptr : &threads_[t].watches[static_cast<size_t>(watch)];
 }
 
-/// More is known of a loop: looks again for the tokens that tasks need of it.
+/// Looks again for the tokens that tasks need of a loop of which more is known.
 void Controller::Impl::revisit(Watch& watch) {
     const List waiters = std::exchange(watch.waiters, {});
     for (uint32_t w = waiters.head; w != none;) {
@@ -101,7 +101,7 @@ uint32_t Controller::Impl::remembered(const TokenRef& need, uint32_t owner) cons
     if (carrier.ordinal < need.distance) return none;
     const TokenSlot& token = plan_.blocks[threads_[own].block].slots[need.slot];
     RecentTokens::Key key = RecentTokens::key(token.statement, threads_[own].loops);
-    key[carrier.loops.depth] -= need.distance;  // behind the statement, the loops from the outermost on
+    key[carrier.loops.depth] -= need.distance;  // after the statement, the loops from the outermost on
     return recent_.find(key);
 }
 

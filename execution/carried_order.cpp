@@ -17,7 +17,7 @@ uint64_t add(uint64_t a, uint64_t b) {
 
 bool is_same(const OrderClause::Step& step) { return step.iterations == 0 && !step.or_more; }
 
-/// Whether the first `levels` steps of a clause stay in one iteration.
+/// True if the first `levels` steps of a clause stay in one iteration.
 bool stays(const OrderClause& clause, size_t levels) {
     return std::all_of(clause.steps.begin(), clause.steps.begin() + static_cast<std::ptrdiff_t>(levels),
                        is_same);
@@ -62,7 +62,7 @@ void CarriedOrder::add_edge(uint32_t from, uint32_t to, OrderClause clause) {
     nodes_[to].in.push_back({from, std::move(clause)});
 }
 
-/// All instances of two nodes in the same iteration of their common loops.
+/// Returns the clause for all instances of two nodes in the same iteration of their common loops.
 OrderClause CarriedOrder::same(uint32_t from, uint32_t to) const {
     const std::vector<uint32_t>&a = nodes_[from].loops, &b = nodes_[to].loops;
     size_t shared = 0;
@@ -74,9 +74,9 @@ OrderClause CarriedOrder::same(uint32_t from, uint32_t to) const {
     return clause;
 }
 
-/// The nodes of a loop: the begin and the finish of an iteration, and what stands in it. `thread`: what the thread
-/// that comes to the loop had to wait for last. `after`: the node of what follows the loop in that thread. Gives the
-/// finish.
+/// Returns the nodes of a loop: the begin and the finish of an iteration, and what stands in it. `thread`:
+/// what the thread that comes to the loop had to wait for last. `after`: the node of what follows the loop in
+/// that thread. Gives the finish.
 uint32_t CarriedOrder::lay_out(uint32_t loop_statement, const std::vector<uint32_t>& loops, uint32_t thread,
                                uint32_t after) {
     const BoundLoop& loop = program_.loops[loops.back()];
@@ -106,7 +106,7 @@ uint32_t CarriedOrder::lay_out(uint32_t loop_statement, const std::vector<uint32
     return finish;
 }
 
-/// A loop in the body of another, whose iteration has the node `finish`. Gives what follows it.
+/// Returns a loop in the body of another, whose iteration has the node `finish`. Gives what follows it.
 uint32_t CarriedOrder::lay_out_inner(uint32_t loop_statement, std::vector<uint32_t> loops, uint32_t thread,
                                      uint32_t finish) {
     const uint32_t after = add_node(loop_statement, loops);
@@ -147,7 +147,7 @@ bool CarriedOrder::has_iterations(uint32_t loop, uint64_t count) const {
     return facts_[loop].least_iterations >= count;
 }
 
-/// Whether an instance between the two of the clauses exists, wherever those two do.
+/// True if an instance between the two of the clauses exists, wherever those two do.
 bool CarriedOrder::exists_between(const OrderClause& first, uint32_t via, const OrderClause& second) const {
     const size_t a = first.steps.size(), b = second.steps.size();
     const std::vector<uint32_t>& loops = nodes_[via].loops;
@@ -165,7 +165,7 @@ bool CarriedOrder::exists_between(const OrderClause& first, uint32_t via, const 
     return true;
 }
 
-/// The clause of going through `via`; false when there is none for certain.
+/// Finds the clause of going through `via`; false when there is none for certain.
 bool CarriedOrder::compose(const OrderClause& first, uint32_t via, const OrderClause& second,
                            OrderClause& out) const {
     if (!exists_between(first, via, second)) return false;
@@ -196,7 +196,7 @@ void CarriedOrder::widen(uint32_t from, uint32_t to, OrderClause& clause) const 
     }
 }
 
-/// Whether `wide` holds wherever `narrow` does; both start at `from`.
+/// True if `wide` holds wherever `narrow` does; both start at `from`.
 bool CarriedOrder::covers(uint32_t from, const OrderClause& wide, const OrderClause& narrow) const {
     const size_t a = wide.steps.size(), b = narrow.steps.size();
     if (a > b) return false;
@@ -263,13 +263,13 @@ const std::vector<CarriedOrder::Before>& CarriedOrder::before(uint32_t statement
     return before_[statement == passed ? count : statement == ended ? count + 1 : statement - loop_];
 }
 
-/// From loop_ on.
+/// Returns the loops around a statement, from loop_ on.
 const std::vector<uint32_t>& CarriedOrder::loops_of(uint32_t statement) const {
     const bool behind = statement == passed || statement == ended;
     return nodes_[behind ? passed_ : task_node_[statement - loop_]].loops;
 }
 
-/// Whether no range of the loops around the earlier task moves with the steps of the clause.
+/// True if no range of the loops around the earlier task moves with the steps of the clause.
 bool CarriedOrder::keeps_ranges(const Before& b) const {
     const std::vector<uint32_t>& loops = loops_of(b.statement);
     return stays(b.clause, b.clause.steps.size()) ||

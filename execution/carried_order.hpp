@@ -9,10 +9,10 @@
 
 namespace kpu::execution {
 
-/// Under which condition an instance of one statement is complete before one of another starts. Level l stands
-/// for the l-th loop around both, counted from the loop that carries: in the first levels the later instance is
-/// a number of iterations ahead; of the others the earlier one is a number of iterations before the last, the
-/// later one behind the first.
+/// Condition under which an instance of one statement is complete before one of another starts. Level l
+/// stands for the l-th loop around both, counted from the loop that carries: in the first levels the later
+/// instance is a number of iterations ahead; of the others the earlier one is a number of iterations before
+/// the last, the later one after the first.
 struct OrderClause {
     struct Step {
         uint64_t iterations = 0;
@@ -21,7 +21,7 @@ struct OrderClause {
     using Margins = boost::container::small_vector<uint64_t, 3>;
     boost::container::small_vector<Step, 3> steps;
     Margins early;  ///< levels of the earlier statement from steps.size() on
-    Margins late;   ///< of the later one
+    Margins late;   ///< margins of the later one
 };
 
 /// The order of the instances of a loop that carries tokens, within one iteration of the loops around it. What
@@ -45,25 +45,26 @@ class CarriedOrder {
     CarriedOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts, uint32_t loop_statement);
 
     uint32_t loop_statement() const { return loop_; }
-    uint32_t end() const { return end_; }  ///< the statement behind the loop
+    uint32_t end() const { return end_; }  ///< the statement after the loop
     bool contains(uint32_t statement) const { return statement > loop_ && statement < end_; }
-    /// Of a task in the loop, of `passed` or of `ended`; ascending by statement.
+    /// Returns what is complete before a task in the loop, `passed` or `ended`; ascending by statement.
     const std::vector<Before>& before(uint32_t statement) const;
-    /// Whether the earlier statement has an instance under the clause for each later one that is as far behind
-    /// the first iterations as the clause says.
+    /// True if the earlier statement has an instance under the clause for each later one that is as many
+    /// iterations after the first as the clause says.
     bool sure_of_one(const Before& before) const;
     /// The same for the later statement: each earlier one that is as far before the last iterations has one.
     bool sure_of_later(uint32_t later, const Before& before) const;
-    /// Whether there is a pair of instances under the clause.
+    /// True if there is a pair of instances under the clause.
     bool sure_of_all(uint32_t later, const Before& before) const;
-    /// Some orders are missing: there were too many clauses.
+    /// True if some orders are missing: there were too many clauses.
     bool full() const { return full_; }
 
   private:
     struct Node {
         uint32_t statement = 0;       ///< task or wait; begin, finish and passing of a loop: the loop
         std::vector<uint32_t> loops;  ///< from loop_ on, as indices into BoundProgram::loops
-        std::vector<bool> steps;      ///< by level: a task that needs its own token of the iteration before
+        /// For each level: a task that needs its own token of the iteration before.
+        std::vector<bool> steps;
         struct Edge {
             uint32_t from = 0;
             OrderClause clause;
@@ -93,9 +94,9 @@ class CarriedOrder {
     const std::vector<LoopFacts>& facts_;
     const uint32_t loop_, end_;
     std::vector<Node> nodes_;
-    std::vector<uint32_t> task_node_;          ///< by statement from loop_ on, which has its begin
-    std::vector<bool> varies_;                 ///< by loop: its bounds follow loops from loop_ on
-    std::vector<std::vector<Before>> before_;  ///< by statement from loop_ on; then passed, ended
+    std::vector<uint32_t> task_node_;          ///< indexed by statement from loop_ on, which has its begin
+    std::vector<bool> varies_;                 ///< indexed by loop: its bounds follow loops from loop_ on
+    std::vector<std::vector<Before>> before_;  ///< indexed by statement from loop_ on; then passed, ended
     uint32_t passed_ = 0, ended_ = 0;          ///< their nodes
     size_t clauses_ = 0, work_ = 0;
     bool full_ = false;

@@ -12,7 +12,7 @@ void ChainOrder::used(uint32_t task) {
     if (--users_[task] == 0 && is_last(task)) ended_.push_back({tasks_[task].chain, 0});
 }
 
-/// One whose last task is complete before the next starts; else a new one.
+/// Returns a chain whose last task is complete before the next starts; else a new one.
 uint32_t ChainOrder::chain_for(const ChainClock& before, const std::vector<uint32_t>& needs) {
     for (const uint32_t need : needs)
         if (is_last(need)) return tasks_[need].chain;

@@ -17,15 +17,15 @@ class ChainOrder {
     /// `users`: by task, how often others refer to it.
     explicit ChainOrder(std::vector<uint32_t> users) : tasks_(users.size()), users_(std::move(users)) {}
 
-    /// Tasks one after the other; `before`: what is complete when it starts, `needs` among it.
+    /// Adds tasks one after the other; `before`: what is complete when it starts, `needs` among it.
     void add(uint32_t task, const ChainClock& before, const std::vector<uint32_t>& needs);
-    /// One that refers to it was seen.
+    /// Notes that one task which refers to it was seen.
     void used(uint32_t task);
-    /// The task itself is complete.
+    /// Notes that the task itself is complete.
     void complete(uint32_t task, ChainClock& clock) const {
         if (tasks_[task].chain != none) clock.raise(tasks_[task].chain, tasks_[task].place);
     }
-    /// All that refer to it were seen.
+    /// True if all that refer to it were seen.
     bool is_done(uint32_t task) const { return users_[task] == 0; }
     bool knows(const ChainClock& clock, uint32_t task) const {
         return tasks_[task].chain != none && clock.at(tasks_[task].chain) >= tasks_[task].place;
@@ -50,7 +50,7 @@ class ChainOrder {
 
     std::vector<Place> tasks_;
     std::vector<uint32_t> users_;
-    std::vector<uint32_t> length_;  ///< by chain
+    std::vector<uint32_t> length_;  ///< indexed by chain
     std::deque<Ended> ended_;
 };
 

@@ -213,7 +213,7 @@ uint64_t Controller::Impl::trip_count(const Thread& thread, const BoundLoop& loo
     }
 }
 
-/// False when the range is empty.
+/// Enters a loop. False when the range is empty.
 bool Controller::Impl::enter_loop(uint32_t t) {
     Thread& thread = threads_[t];
     const StatementPlan& plan = plan_.statements[thread.pc];
@@ -333,7 +333,7 @@ void Controller::Impl::retire(uint32_t t) {
     finished_ = true;
 }
 
-/// An idle loop does not wait for the limit on iterations.
+/// True if it does not count: an idle loop does not wait for the limit on iterations.
 bool Controller::Impl::leaves_limit(const LoopRun& loop_run) {
     if (threads_[loop_run.thread].state != Block::limit || loop_run.active.head != none) return false;
     const auto it = std::find(limited_loops_.begin(), limited_loops_.end(), loop_run.thread);

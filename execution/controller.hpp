@@ -16,7 +16,7 @@ namespace kpu::execution {
 enum class TaskState : uint8_t { waiting, ready, running, complete };
 std::string_view name_of(TaskState state);
 
-/// What the control thread that issues had waited for last: why a task was not issued earlier.
+/// Event that the issuing control thread waited for last: why a task was not issued earlier.
 enum class IssueReason : uint8_t {
     start,   ///< nothing: the program began
     token,   ///< a wait, or a task that is waited for (sync)
@@ -25,7 +25,7 @@ enum class IssueReason : uint8_t {
     limit    ///< ControlOptions::max_live_tasks
 };
 
-/// One execution of a task statement. Lives from issue to completion; its slot is then used again, so a
+/// An execution of a task statement. Lives from issue to completion; its slot is then used again, so a
 /// reference to it ends with Controller::completed().
 struct TaskInstance {
     uint32_t serial = 0;  ///< unique, in order of issue
@@ -41,21 +41,21 @@ struct TaskInstance {
     /// Serials of all producers, ascending, for the arrows of traces. A loop's token that was satisfied at
     /// issue gives the iteration that completed last.
     std::vector<uint32_t> all_producers;
-    /// Of all producers, those of earlier iterations; when it is ready also those that were not issued
-    /// before it, which follow at the end, from `late_producers` on.
+    /// Producers of earlier iterations; when it is ready also those that were not issued before it, which
+    /// follow at the end, from `late_producers` on.
     std::vector<uint32_t> carried_producers;
     uint32_t late_producers = 0;
     int32_t engine = -1;    ///< resolved when pinned or placed
-    int32_t instance = -1;  ///< of its unit, that it asks for in this iteration; -1: any
+    int32_t instance = -1;  ///< instance of its unit that it asks for in this iteration; -1: any
     uint64_t thread = 0;    ///< control thread that issued it
     IssueReason reason = IssueReason::start;
-    /// For a list of the listener's; the controller leaves it alone.
+    /// Hook for a list of the listener's; the controller leaves it alone.
     using ListHook =
         boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
     ListHook list_hook;
 };
 
-/// Called by the controller, at once, in issue order. Must not call back into the controller.
+/// Receives calls from the controller, at once, in issue order. Must not call back into the controller.
 class ControlListener {
   public:
     virtual ~ControlListener() = default;
@@ -63,7 +63,7 @@ class ControlListener {
     virtual void on_ready(TaskInstance& instance) = 0;
 };
 
-/// Why a unit that could run nothing has nothing: see accounting rules (4) and (5).
+/// Reason why a unit that could run nothing has nothing: see accounting rules (4) and (5).
 enum class FutureWork : uint8_t { none, not_issued };
 
 struct ControlOptions {
@@ -96,16 +96,16 @@ class Controller {
     const TaskInstance* find(uint32_t serial) const;  ///< null when complete or unknown
     std::vector<const TaskInstance*> live() const;    ///< ascending serial
     uint32_t tokens_in_flight(unsigned engine) const;
-    /// Of all that a waiting instance waits for, directly or through others, the earliest-issued one that is
-    /// ready or running: the same one until it completes. So it does not matter whether a token that others
-    /// imply is written down. Null when no such instance is issued.
+    /// Returns, of all that a waiting instance waits for, directly or through others, the earliest-issued one
+    /// that is ready or running: the same one until it completes. So it does not matter whether a token that
+    /// others imply is written down. Null when no such instance is issued.
     const TaskInstance* root_producer(const TaskInstance& instance) const;
 
-    /// Whether tasks that ask for exactly these units are still to be issued.
+    /// True if tasks that ask for exactly these units are still to be issued.
     FutureWork future_work(const UnitDemand& demand) const;
 
-    /// When nothing can run: the chain of what waits for what, one line each, from the oldest waiting task on
-    /// to a cycle or to a root. Useful at any other time too.
+    /// Explains, when nothing can run, what waits for what, one line each, from the oldest waiting task on to
+    /// a cycle or to a root. Useful at any other time too.
     std::string explain_block() const;
 
   private:
@@ -113,7 +113,7 @@ class Controller {
     std::unique_ptr<Impl> impl_;
 };
 
-/// "i=3, j=0" for messages and traces; empty outside loops.
+/// Returns "i=3, j=0" for messages and traces; empty outside loops.
 std::string iteration_text(const BoundProgram& program, const TaskInstance& instance);
 
 }  // namespace kpu::execution

@@ -58,7 +58,7 @@ class Controller::Impl {
         uint32_t bucket_next = none;  ///< in the index by serial
         uint32_t live_prev = none, live_next = none;
         uint32_t same_prev = none, same_next = none;  ///< live instances of the same statement
-        /// What root_producer() found last.
+        /// Result of the last root_producer().
         mutable const Node* root = nullptr;
         mutable uint32_t root_serial = none;
         mutable uint64_t visit = 0;  ///< the search of root_producer() that came here last
@@ -78,13 +78,13 @@ class Controller::Impl {
         List waiters;
         uint32_t serial = none;  ///< the producer; of many, the last that completed
     };
-    /// What carried tokens ask of a loop in the body of a loop that carries them.
+    /// Wait for the carried tokens of a loop in the body of a loop that carries them.
     struct Watch {
         enum class State : uint8_t { ahead, open, over } state = State::ahead;
         uint32_t run = none;  ///< open: its execution
         List waiters;         ///< tasks that need an iteration which has not started
     };
-    /// Where a token is found.
+    /// Place of a token.
     struct TokenPlace {
         enum class State : uint8_t {
             complete,  ///< it is, or it never comes to be
@@ -115,7 +115,7 @@ class Controller::Impl {
         std::vector<Slot> slots;
         std::vector<Watch> watches;
     };
-    /// One execution of a loop statement.
+    /// An execution of a loop statement.
     struct LoopRun {
         uint32_t statement = 0;
         uint32_t thread = 0;  ///< that executes the statement
@@ -195,7 +195,7 @@ class Controller::Impl {
     StablePool<Node> nodes_;
     std::vector<uint32_t> buckets_;  ///< power of two; by serial
     List live_list_;
-    std::vector<List> same_;  ///< by statement
+    std::vector<List> same_;  ///< indexed by statement
     std::vector<Waiter> waiters_;
     uint32_t free_waiter_ = none;
     StablePool<Thread> threads_;
@@ -208,7 +208,7 @@ class Controller::Impl {
     std::deque<uint32_t> limited_tasks_;  ///< threads paused by max_live_tasks before a task
     std::deque<uint32_t> limited_loops_;  ///< the same before an iteration
     uint32_t top_ = none;
-    IssueReason reason_ = IssueReason::start;  ///< of the thread that was woken last
+    IssueReason reason_ = IssueReason::start;  ///< reason of the thread that was woken last
     bool started_ = false;
     bool finished_ = false;
     uint64_t issued_ = 0;

@@ -22,7 +22,7 @@ bool same_memory(const BoundRegion& a, const BoundRegion& b) {
 
 HazardSide side_of(const TaskInstance& instance) { return {instance.statement, instance.loops}; }
 
-/// Bytes from a tensor's first to its last element.
+/// Returns the bytes from a tensor's first to its last element.
 uint64_t span_bytes(const TensorSpec& tensor) {
     uint64_t elements = 1;
     if (tensor.strides.empty()) {
@@ -287,7 +287,7 @@ void DataPath::note_races(const TaskInstance& instance, const values::kernel::La
         log_.add_kernel(program_, side_of(instance), *launch, race);
 }
 
-/// Whether the commit would leave every byte as it is and as written as it is.
+/// True if the commit would leave every byte as it is and as written as it is.
 bool DataPath::changes_nothing(const InFlight& task) {
     for (size_t i = 0; i < task.pending.size(); ++i) {
         const values::PendingWrite& write = task.pending[i];

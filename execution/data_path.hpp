@@ -14,7 +14,7 @@
 
 namespace kpu::execution {
 
-/// What running tasks do to memory, for both drivers.
+/// Effects of running tasks on memory, for both drivers.
 ///
 /// A task sees its inputs as of its start and publishes all outputs at its completion. To compute less, it is
 /// evaluated late: at its completion, or just before another task's outputs replace what it reads.
@@ -31,29 +31,31 @@ class DataPath {
              bool report_hazards);
     ~DataPath();
 
-    /// Before the first task: what its races are found with, which takes its time for long programs. False: it was
-    /// interrupted, and may be asked for again.
+    /// Prepares, before the first task, how its races are found, which takes its time for long programs.
+    /// False: it was interrupted, and may be asked for again.
     bool prepare(const std::atomic<bool>* interrupt);
 
-    /// Report the completions of an instant before its starts. `through`: how its unit reaches the memory,
-    /// until the task is complete; null: the memory itself. A unit executes kernels itself, statement by statement.
+    /// Reports the start of a task. Report the completions of an instant before its starts. `through`: how
+    /// its unit reaches the memory, until the task is complete; null: the memory itself. A unit executes
+    /// kernels itself, statement by statement.
     void task_started(const TaskInstance& instance, values::MemoryMap* through = nullptr);
-    /// Before Controller::completed(), while the instance is valid. Throws UserError from the arithmetic.
-    /// `launch`: what a kernel did that its unit executed.
+    /// Publishes a task's outputs. Called before Controller::completed(), while the instance is valid. Throws
+    /// UserError from the arithmetic. `launch`: what a kernel did that its unit executed.
     void task_completed(const TaskInstance& instance, const values::kernel::LaunchResult* launch = nullptr);
 
     const HazardLog& hazards() const { return log_; }
-    /// What kernels did outside of their buffers.
+    /// Returns what kernels did outside of their buffers.
     Diagnostics findings() const { return executor_ ? executor_->findings() : Diagnostics(); }
-    /// By task; empty without values.
+    /// Returns the results of each task; empty without values.
     std::vector<values::Executor::Results> results() const {
         return executor_ ? executor_->results() : std::vector<values::Executor::Results>();
     }
-    /// Lane-statements that one launch of a kernel may execute.
+    /// Limits the lane-statements that one launch of a kernel may execute.
     void limit_kernels(uint64_t steps) {
         if (executor_) executor_->limit_kernels(steps);
     }
-    /// What kernels look at while they run; task_completed() throws LaunchInterrupted then, and may be called again.
+    /// Sets what kernels look at while they run; task_completed() throws LaunchInterrupted then, and may be
+    /// called again.
     void interrupt_kernels(const std::atomic<bool>* interrupt) {
         if (executor_) executor_->interrupt_kernels(interrupt);
     }
@@ -107,7 +109,7 @@ class DataPath {
     std::optional<RaceHistory> history_;  ///< none: only tasks in flight together are compared
     std::vector<RaceHistory::Operand> reads_, writes_;
     std::vector<Race> races_;
-    std::vector<values::Footprint> shapes_;           ///< by region, at address 0
+    std::vector<values::Footprint> shapes_;           ///< indexed by region, at address 0
     std::vector<std::unique_ptr<InFlight>> running_;  ///< in order of start
     std::vector<std::unique_ptr<InFlight>> spare_;
     std::vector<uint8_t> scratch_;
@@ -116,7 +118,7 @@ class DataPath {
 /// Bytes that one execution of a task moves per level, and its multiply-accumulates.
 struct TaskTraffic {
     uint64_t macs = 0;
-    std::array<uint64_t, 3> read{}, written{};  ///< by Level
+    std::array<uint64_t, 3> read{}, written{};  ///< indexed by Level
 };
 TaskTraffic traffic_of(const BoundProgram& program, const BoundTask& task);
 

@@ -7,7 +7,7 @@
 
 namespace kpu::execution {
 
-/// "task `tA` (i=3) at gemm.nem:21:7"; iteration and position only where there are any.
+/// Returns "task `tA` (i=3) at gemm.nem:21:7"; iteration and position only where there are any.
 std::string statement_text(const BoundProgram& program, uint32_t statement, const LoopValues& loops);
 
 }  // namespace kpu::execution

@@ -36,7 +36,7 @@ class Controller::Impl::Explainer {
     };
     static constexpr bool task = false, thread = true;
 
-    /// The oldest waiting task, else the oldest live one, else the top-level thread.
+    /// Returns the oldest waiting task, else the oldest live one, else the top-level thread.
     Place origin() {
         for (uint32_t n = impl_.live_list_.head; n != none; n = impl_.nodes_[n].live_next) {
             if (impl_.nodes_[n].state == TaskState::waiting) return {task, n};
@@ -78,7 +78,7 @@ class Controller::Impl::Explainer {
         return follow_needs(self, node.statement, node.owner);
     }
 
-    /// Where to go from a statement of thread `owner` that waits for tokens.
+    /// Finds where to go from a statement of thread `owner` that waits for tokens.
     Place follow_needs(const std::string& self, uint32_t statement, uint32_t owner) {
         for (const TokenRef& need : impl_.plan_.statements[statement].needs) {
             const TokenPlace place = impl_.locate(need, owner);
@@ -95,7 +95,8 @@ class Controller::Impl::Explainer {
         throw InternalError(fmt::format("{} waits, but every token that it needs is satisfied", self));
     }
 
-    /// A token of an earlier iteration whose task is not issued yet: why its thread does not get there.
+    /// Returns a token of an earlier iteration whose task is not issued yet: why its thread does not get
+    /// there.
     Place follow_ahead(const std::string& self, const TokenRef& need, uint32_t owner, uint32_t late) {
         const Thread& own = impl_.threads_[impl_.ancestor(owner, need.up)];
         const uint32_t wanted = impl_.plan_.blocks[own.block].slots[need.slot].statement;
@@ -113,8 +114,8 @@ class Controller::Impl::Explainer {
         return {task, producer->self};
     }
 
-    /// A token that stands for all iterations of a loop. An instance that is not issued yet comes first: while
-    /// all that is issued waits, only a missing issue can be the reason.
+    /// Returns a token that stands for all iterations of a loop. An instance that is not issued yet comes
+    /// first: while all that is issued waits, only a missing issue can be the reason.
     Place follow_loop_token(const std::string& self, const TokenSlot& token, uint32_t holder,
                             uint64_t remaining) {
         const auto& names = impl_.program_;
@@ -138,8 +139,8 @@ class Controller::Impl::Explainer {
         return next;
     }
 
-    /// A blocked thread below `holder` that has not yet come to the task (or the loop around it); lowest id
-    /// first.
+    /// Returns a blocked thread below `holder` that has not yet come to the task (or the loop around it);
+    /// lowest id first.
     uint32_t late_thread(const TokenSlot& token, uint32_t holder) const {
         uint32_t found = none;
         for (uint32_t t = 0; t < impl_.threads_.size(); ++t) {

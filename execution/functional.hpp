@@ -17,9 +17,9 @@
 namespace kpu::execution {
 
 struct FunctionalOptions {
-    /// Each task draws a rank from `seed` when it becomes ready, and the lowest goes first: so a task may
-    /// stay behind for a whole run, which shows a missing dependency sooner than an even choice. Else the
-    /// earliest issued.
+    /// Each task draws a rank from `seed` when it becomes ready, and the lowest goes first: so a task may be
+    /// left for a whole run, which shows a missing dependency sooner than an even choice. Else the earliest
+    /// issued.
     bool random_order = false;
     uint64_t seed = 0;
     uint64_t max_tasks = UINT64_MAX;  ///< limit over the whole life of the driver
@@ -32,7 +32,7 @@ struct FunctionalOptions {
 /// The token table does not limit it. Values are those of a timed run whenever the program has no hazards.
 class FunctionalDriver : private ControlListener {
   public:
-    /// What completed last, for stepping.
+    /// The task that completed last, for stepping.
     struct Completed {
         uint32_t serial = 0;
         uint32_t statement = 0;
@@ -51,14 +51,15 @@ class FunctionalDriver : private ControlListener {
     const Controller& controller() const { return controller_; }
     const HazardLog& hazards() const { return data_.hazards(); }
     Diagnostics findings() const { return data_.findings(); }
-    std::vector<values::Executor::Results> results() const { return data_.results(); }  ///< by task
+    std::vector<values::Executor::Results> results() const { return data_.results(); }  ///< indexed by task
     uint64_t completed() const { return controller_.completed_count(); }
     const Completed& last_completed() const { return last_; }  ///< after at least one task
-    /// Most tasks issued and not complete at one time, by engine: entries of a token table without limit.
+    /// Returns the most tasks issued and not complete at one time, by engine: entries of a token table
+    /// without limit.
     const std::vector<uint32_t>& peak_tokens() const { return peak_tokens_; }
     /// Executions of each task of the program so far, parallel to BoundProgram::tasks.
     const std::vector<uint64_t>& executions() const { return executions_; }
-    /// Multiply-accumulates and bytes of all executions so far.
+    /// Returns the multiply-accumulates and bytes of all executions so far.
     TaskTraffic total_traffic() const;
 
   private:

@@ -8,7 +8,7 @@
 namespace kpu::execution {
 namespace {
 
-/// "7:1", of another file than `named` "net.py:7:1".
+/// Returns "7:1", of another file than `named` "net.py:7:1".
 std::string place_of(const SourcePos& pos, const std::string& named) {
     if (pos.line == 0) return "a task without a place";
     return fmt::format("{}{}:{}", pos.file == named ? "" : pos.file + ":", pos.line, pos.column);

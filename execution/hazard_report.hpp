@@ -7,21 +7,21 @@
 
 namespace kpu::execution {
 
-/// What is wrong with the use of one buffer: most often one dependency is missing, and every pair of
-/// statements that it would have ordered is found.
+/// A mistake in the use of one buffer: most often one dependency is missing, and every pair of statements
+/// that it would have ordered is found.
 struct HazardCause {
-    std::vector<size_t> findings;  ///< of the log, first occurrence first
+    std::vector<size_t> findings;  ///< findings of the log, first occurrence first
     uint64_t count = 0;            ///< occurrences
 };
 
-/// In order of first occurrence.
+/// Groups the findings by cause, in order of first occurrence.
 std::vector<HazardCause> causes_of(const HazardLog& log);
 
-/// The first finding in full, and in a second line what else there is to the cause.
+/// Returns the first finding in full, and in a second line what else there is to the cause.
 std::string to_string(const HazardLog& log, const HazardCause& cause);
 
-/// "12 hazards (raw 8, war 4) in L2 buffer `B`, first at gemm.nem:21:7: results may be wrong": one line, for
-/// the command and Python alike.
+/// Returns "12 hazards (raw 8, war 4) in L2 buffer `B`, first at gemm.nem:21:7: results may be wrong": one
+/// line, for the command and Python alike.
 std::string summary(const HazardLog& log);
 
 }  // namespace kpu::execution

@@ -23,7 +23,7 @@ std::string sides_text(const HazardFinding& f, const std::string& bytes) {
                                f.other_task);
         case HazardKind::stale:
             return fmt::format(
-                "{} writes {} after {}, which stands behind it in the text, has read what was "
+                "{} writes {} after {}, which comes after it in the text, has read what was "
                 "there before; nothing orders the two",
                 f.task, bytes, f.other_task);
         case HazardKind::unwritten:
@@ -34,7 +34,7 @@ std::string sides_text(const HazardFinding& f, const std::string& bytes) {
     return {};
 }
 
-/// Of a buffer of the kernel that a task launches.
+/// Returns the level of a buffer of the kernel that a task launches.
 Level level_of(const BoundProgram& program, const BoundTask& task, uint32_t buffer) {
     const kernel::Code& code = *task.launch->code;
     if (code.buffers[buffer].is_workgroup()) return Level::l1;

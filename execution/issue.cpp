@@ -186,7 +186,7 @@ void Controller::Impl::add_producers(Node& node) {
     node.late_producers = static_cast<uint32_t>(node.carried_producers.size());
 }
 
-/// A producer that is complete.
+/// Adds a producer that is complete.
 void Controller::Impl::add_producer(Node& node, uint32_t serial, bool carried) {
     if (serial == none) return;
     node.all_producers.push_back(serial);
@@ -206,7 +206,8 @@ void Controller::Impl::wait_for(List& waiters, const Waiter& waiter) {
     waiters.tail = w;
 }
 
-/// One instance that `slot` of thread t counts is complete (or, with no serial, its loop has no iteration).
+/// Settles an instance that `slot` of thread t counts and that is complete (or, with no serial, its loop has
+/// no iteration).
 void Controller::Impl::settle(uint32_t t, uint32_t slot_index, uint32_t serial) {
     for (;;) {
         Slot& slot = threads_[t].slots[slot_index];

@@ -121,7 +121,8 @@ class Planner {
         return s >= plan_.blocks[block].first && s < plan_.blocks[block].end;
     }
 
-    /// Slot that counts task `target` seen from `depth` loops further out; makes the slots in between.
+    /// Returns the slot that counts task `target` seen from `depth` loops further out; makes the slots in
+    /// between.
     uint32_t slot_of(uint32_t target, uint32_t depth) {
         std::vector<uint32_t>& known = slots_[target];
         while (known.size() <= depth) {
@@ -182,7 +183,7 @@ class Planner {
 
     const BoundProgram& program_;
     ProgramPlan& plan_;
-    std::vector<std::vector<uint32_t>> slots_;  ///< by task statement, by depth
+    std::vector<std::vector<uint32_t>> slots_;  ///< slots of each task statement, by depth
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace kpu::execution {
 
 constexpr int32_t no_slot = -1;
 
-/// Which units may take a task.
+/// Units that may take a task.
 struct UnitDemand {
     UnitKind kind = UnitKind::dma;
     int32_t engine = -1;    ///< -1: any (always so for units of the device)
@@ -18,15 +18,15 @@ struct UnitDemand {
     bool operator==(const UnitDemand& o) const {
         return kind == o.kind && engine == o.engine && instance == o.instance;
     }
-    /// Whether a unit of this kind, engine and instance may take such a task; -1 matches any.
+    /// True if a unit of this kind, engine and instance may take such a task; -1 matches any.
     bool accepts(UnitKind unit, int unit_engine, int unit_instance) const;
 };
-/// Of the unit that executes the task, and of the second one that it occupies.
+/// Returns the demand for the unit that executes the task, and for the second one that it occupies.
 UnitDemand demand_of(const BoundTask& task);
 std::optional<UnitDemand> partner_demand_of(const BoundTask& task);
 
-/// What a thread remembers of one token. It belongs to a task of the thread's own block (depth 0), or it
-/// stands for all instances of a task inside loops of that block (depth: how many loops are in between).
+/// Memory of a thread for one token. It belongs to a task of the thread's own block (depth 0), or it stands
+/// for all instances of a task inside loops of that block (depth: how many loops are in between).
 struct TokenSlot {
     uint32_t statement = 0;  ///< the task
     uint32_t depth = 0;

@@ -12,24 +12,24 @@ namespace {
 constexpr size_t long_program = 10'000;  ///< tasks
 
 constexpr size_t max_readers =
-    64;  ///< of a piece that nothing orders; beyond, some races of theirs go unseen
+    64;  ///< members of a piece that nothing orders; beyond, some races of theirs go unseen
 
 }  // namespace
 
-/// Which buffers that are touched outside of loops alone have a race in some order.
+/// Finds the buffers touched outside of loops alone that have a race in some order.
 class RaceHistory::FlatBuffers {
   public:
     FlatBuffers(const BoundProgram& program, std::vector<bool>& followed)
         : program_(program), followed_(followed), frontiers_(program.buffers.size()) {}
 
-    /// Tasks in the order of the text.
+    /// Adds tasks in the order of the text.
     void add(const ScheduleOrder& order, uint32_t statement) {
         const BoundTask& task = program_.tasks[program_.statements[statement].index];
         for (const uint32_t region : task.inputs) add(order, {statement, region, false});
         for (const uint32_t region : task.outputs) add(order, {statement, region, true});
     }
     void in_loop(uint32_t region) { racing(program_.regions[region].buffer); }
-    /// Those without are not followed.
+    /// Stops following buffers without a race.
     void finish() {
         for (size_t b = 0; b < frontiers_.size(); ++b) followed_[b] = followed_[b] && frontiers_[b].racing;
     }
@@ -223,7 +223,7 @@ bool RaceHistory::ordered(uint32_t earlier) {
     return entry.ordered;
 }
 
-/// Whether a stands behind b when the iterations of every loop run one after the other.
+/// True if a comes after b when the iterations of every loop run one after the other.
 bool RaceHistory::later_in_text(const RaceSide& a, const RaceSide& b) const {
     const size_t common = order_->common_loops(a.statement, b.statement);
     for (size_t d = 0; d < common; ++d) {

@@ -21,18 +21,18 @@ struct RaceSide {
     LoopValues loops;
 };
 
-/// Two accesses to a common byte, one of them a write, that no token, wait or loop window orders, whether or
-/// not the tasks were in flight together.
+/// A race: two accesses to a common byte, one of them a write, that no token, wait or loop window orders,
+/// whether or not the tasks were in flight together.
 struct Race {
     HazardKind kind = HazardKind::raw;
     RaceSide other;                ///< the one that started first
-    const BoundRegion* region;     ///< of the one that starts now
+    const BoundRegion* region;     ///< region of the one that starts now
     uint64_t first = 0, last = 0;  ///< byte addresses of their level, both inclusive
 };
 
-/// Who last wrote each byte and who has read it since. What starts now is compared with those by the order
-/// that the program guarantees (execution/schedule_order.hpp), so a race is found in whatever order a run
-/// took. Buffers that no task writes are not followed, nor those of tasks outside of loops alone where no order of
+/// Last writer of each byte and its readers since. What starts now is compared with those by the order that
+/// the program guarantees (execution/schedule_order.hpp), so a race is found in whatever order a run took.
+/// Buffers that no task writes are not followed, nor those of tasks outside of loops alone where no order of
 /// them has a race (execution/access_frontier.hpp).
 class RaceHistory {
   public:
@@ -43,8 +43,8 @@ class RaceHistory {
     RaceHistory(const BoundProgram& program, const std::atomic<bool>* interrupt);
     ~RaceHistory();
 
-    /// One race per other instance and kind, in the order of the bytes. `inputs` and `outputs` with their
-    /// footprints at this instance's addresses.
+    /// Finds one race per other instance and kind, in the order of the bytes. `inputs` and `outputs` with
+    /// their footprints at this instance's addresses.
     struct Operand {
         const BoundRegion* region;
         const Footprint* bytes;
@@ -53,7 +53,7 @@ class RaceHistory {
                std::vector<Race>& races);
     /// A task's runs might need more than max_pieces: that task was not looked at, and no later one may be.
     bool full() const { return full_; }
-    /// A loop that carries more tokens than are followed: orders are missing, races would be made up.
+    /// Returns a loop that carries more tokens than are followed: orders are missing, races would be made up.
     const uint32_t* loop_too_large() const { return too_large_ ? &*too_large_ : nullptr; }
 
   private:
@@ -76,7 +76,7 @@ class RaceHistory {
     bool has_room(const std::vector<Operand>& operands) const;
     uint32_t new_entry(const RaceSide& task);
     void release(uint32_t entry);
-    /// What they return is where they ended: the next run is looked for from there, `near`.
+    /// The end of a run of bytes, from which the next run is looked for, `near`.
     using Place = Pieces::Place;
     Place split(Pieces& pieces, uint64_t at, Place near);
     Place read(Pieces& pieces, uint64_t first, uint64_t end, const BoundRegion& region, Place near);
@@ -88,9 +88,9 @@ class RaceHistory {
 
     std::optional<ScheduleOrder> order_;  ///< none: no buffer is followed
     std::optional<uint32_t> too_large_;
-    std::vector<bool> followed_;  ///< by buffer
-    std::vector<Pieces> pieces_;  ///< by buffer; by first byte
-    uint64_t count_ = 0;          ///< of all pieces
+    std::vector<bool> followed_;  ///< indexed by buffer
+    std::vector<Pieces> pieces_;  ///< indexed by buffer, then first byte
+    uint64_t count_ = 0;          ///< number of all pieces
     bool full_ = false;
     Pool<Entry> entries_;
     uint32_t now_ = nobody;  ///< entry of the task that starts

@@ -4,12 +4,12 @@
 
 namespace kpu::execution {
 
-/// How a call that runs a program ended.
+/// End of a call that runs a program.
 enum class RunStatus : uint8_t {
     finished,       ///< every task is complete
     paused,         ///< where the caller asked it to
     deadlock,       ///< work is left, and nothing can run
-    limit_reached,  ///< of the whole run
+    limit_reached,  ///< limit of the whole run
     interrupted
 };
 

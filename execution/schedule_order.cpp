@@ -27,7 +27,7 @@ size_t ScheduleOrder::tasks_in_loops(const BoundProgram& program) {
                       [](const BoundStatement& s) { return s.kind == Kind::task && s.parent >= 0; }));
 }
 
-/// How often statements refer to them.
+/// Counts how often statements refer to each flat task.
 std::vector<uint32_t> ScheduleOrder::users_of_flat_tasks() const {
     std::vector<uint32_t> users(program_.tasks.size() - tasks_in_loops(program_));
     const auto count = [&](uint32_t dep) {
@@ -79,7 +79,7 @@ ScheduleOrder::ScheduleOrder(const BoundProgram& program, const std::vector<Loop
     block(0, static_cast<uint32_t>(program_.statements.size()), known);
 }
 
-/// The outermost loops that carry tokens, and those inside them.
+/// Finds the outermost loops that carry tokens, and those inside them.
 void ScheduleOrder::find_carriers() {
     std::vector<bool> carries(program_.statements.size(), false);
     for (const BoundTask& task : program_.tasks)
@@ -177,7 +177,8 @@ void ScheduleOrder::loop(uint32_t index, Known& known) {
     if (facts_[index].longer_than_window) known.add(order.completed);
 }
 
-/// Its tasks get what they know of the text before the loop; who follows it asks its own order.
+/// Gives a carrying loop's tasks what they know of the text before the loop; who follows it asks its own
+/// order.
 void ScheduleOrder::carrying_loop(uint32_t index, Known& known) {
     const LoopOrder& order = loops_[index];
     carried_[order.carried] = std::make_unique<CarriedOrder>(program_, facts_, order.statement);
@@ -198,7 +199,7 @@ void ScheduleOrder::carrying_loop(uint32_t index, Known& known) {
     known.tasks.insert(end_number_[order.carried]);
 }
 
-/// What a statement of a loop waits for outside of it.
+/// Returns what a statement of a loop waits for outside of it.
 ScheduleOrder::Known ScheduleOrder::outside(const CarriedOrder& carried, uint32_t s, const Known& at_begin) {
     const BoundStatement& statement = program_.statements[s];
     Known known;
@@ -213,7 +214,7 @@ ScheduleOrder::Known ScheduleOrder::outside(const CarriedOrder& carried, uint32_
     return known;
 }
 
-/// Whether all instances of a task come before some instance of what follows it, for certain.
+/// True if all instances of a task come before some instance of what follows it, for certain.
 bool ScheduleOrder::all_of(const CarriedOrder& carried, uint32_t later, const CarriedOrder::Before& b) const {
     const auto zero = [](uint64_t iterations) { return iterations == 0; };
     return program_.statements[b.statement].kind == Kind::task &&
@@ -223,7 +224,8 @@ bool ScheduleOrder::all_of(const CarriedOrder& carried, uint32_t later, const Ca
            carried.sure_of_later(later, b);
 }
 
-/// What a task of a loop that carries tokens knows of the text before the loop, from all that comes before it.
+/// Adds what a task of a loop that carries tokens knows of the text before the loop, from all that comes
+/// before it.
 void ScheduleOrder::add_before(const CarriedOrder& carried, const std::vector<Known>& known_of,
                                TaskOrder& task) const {
     const auto at = [&](uint32_t s) -> const Known& { return known_of[s - carried.loop_statement()]; };
@@ -255,7 +257,7 @@ void ScheduleOrder::add_before(const CarriedOrder& carried, const std::vector<Kn
     }
 }
 
-/// Whether a loop has an iteration in each iteration of a loop around it.
+/// True if a loop has an iteration in each iteration of a loop around it.
 bool ScheduleOrder::runs_in(uint32_t loop, uint32_t outer) const {
     for (uint32_t s = loops_[loop].statement; s != loops_[outer].statement;
          s = static_cast<uint32_t>(program_.statements[s].parent))
@@ -263,7 +265,7 @@ bool ScheduleOrder::runs_in(uint32_t loop, uint32_t outer) const {
     return true;
 }
 
-/// What an iteration of a loop that is complete says of tasks outside the loop.
+/// Returns what a complete iteration of a loop says of tasks outside the loop.
 ScheduleOrder::Known ScheduleOrder::completed_iteration(uint32_t loop_index, const Known& body_end) const {
     const LoopOrder& order = loops_[loop_index];
     const size_t depth = program_.loops[loop_index].depth;
@@ -381,7 +383,8 @@ bool ScheduleOrder::always_ordered(uint32_t earlier, uint32_t later, std::vector
                        [](const Escape& escape) { return escape.early.empty() && escape.late.empty(); });
 }
 
-/// What `known`, which holds so far behind the first iterations of the later task, says of the earlier one.
+/// Adds what `known`, which holds `late` iterations after the first of the later task, says of the earlier
+/// one.
 void ScheduleOrder::add_escapes(uint32_t statement, size_t common, const std::vector<Escape::Margin>& late,
                                 const Known& known, std::vector<Escape>& escapes) const {
     if (knows(known, statement)) escapes.push_back({{}, {}, late});
@@ -394,7 +397,7 @@ void ScheduleOrder::add_escapes(uint32_t statement, size_t common, const std::ve
     if (earlier.carried != none) add_escapes_by_clauses(earlier, late, known, escapes);
 }
 
-/// The earlier task stands in a loop that carries tokens: it is before what is known of that loop.
+/// Adds escapes of an earlier task in a loop that carries tokens: it is before what is known of that loop.
 void ScheduleOrder::add_escapes_by_clauses(const TaskOrder& earlier, const std::vector<Escape::Margin>& late,
                                            const Known& known, std::vector<Escape>& escapes) const {
     const CarriedOrder& carried = *carried_[earlier.carried];

@@ -26,8 +26,8 @@ struct Escape {
         uint64_t iterations = 0;
         bool or_more = false;
     };
-    /// In this loop (an index into BoundProgram::loops) so many iterations lie between its own and the last, of
-    /// the earlier one, or the first, of the later one.
+    /// Distance in this loop (an index into BoundProgram::loops): so many iterations lie between its own and
+    /// the last, of the earlier one, or the first, of the later one.
     struct Margin {
         uint32_t loop = 0;
         uint64_t iterations = 0;
@@ -42,8 +42,9 @@ struct OrderInterrupted : std::exception {
     const char* what() const noexcept override { return "the order of tasks was interrupted"; }
 };
 
-/// Which task instances are complete before which others start, whatever the timing. Only tokens, waits, .sync
-/// and loop windows order tasks: units, the token table and the order of the text promise nothing.
+/// Order of task instances that holds whatever the timing: which are complete before which others start. Only
+/// tokens, waits, .sync and loop windows order tasks: units, the token table and the order of the text
+/// promise nothing.
 ///
 /// Two instances in different iterations of a common loop that carries no token are ordered exactly when the
 /// iterations are at least max_in_flight apart. Two instances in the same iteration of all common loops: the
@@ -60,8 +61,8 @@ class ScheduleOrder {
     /// Throws UserError when there are more than max_tasks inside of loops, and OrderInterrupted.
     ScheduleOrder(const BoundProgram& program, const std::vector<LoopFacts>& facts,
                   const std::atomic<bool>* interrupt = nullptr);
-    /// Of a program without loops, for one pass: each task is visited once all before it are known, as the later one
-    /// of flat_ordered(); what is known of it goes when nothing refers to it any more.
+    /// Called for a program without loops, in one pass: each task is visited once all before it are known, as
+    /// the later one of flat_ordered(); what is known of it goes when nothing refers to it any more.
     using FlatVisit = std::function<void(const ScheduleOrder&, uint32_t statement)>;
     static void pass(const BoundProgram& program, const std::atomic<bool>* interrupt, const FlatVisit& visit);
 
@@ -70,35 +71,36 @@ class ScheduleOrder {
     /// Loops that two task statements share.
     size_t common_loops(uint32_t a, uint32_t b) const;
 
-    /// Whether all tasks of loops from statement `first` to `last`, both such tasks, are complete before `later`
-    /// starts; false if they do not stand before the outermost loop around it. False where the answer takes more than
-    /// a look.
+    /// True if all tasks of loops from statement `first` to `last`, both such tasks, are complete before
+    /// `later` starts; false if they do not stand before the outermost loop around it. False where the answer
+    /// takes more than a look.
     bool all_before(uint32_t first, uint32_t last, uint32_t later) const;
 
-    /// Of two task statements, `earlier` first in the text, in one iteration of all their common loops: true
-    /// when the earlier is always complete before the later starts; else `escapes` gives the iterations of
-    /// their other loops in which it is.
+    /// Compares two task statements, `earlier` first in the text, in one iteration of all their common loops:
+    /// true when the earlier is always complete before the later starts; else `escapes` gives the iterations
+    /// of their other loops in which it is.
     bool always_ordered(uint32_t earlier, uint32_t later, std::vector<Escape>& escapes) const;
-    /// Of two task statements that share iterations of their first `shared` common loops, when the later one is
-    /// ahead in the next by less than max_in_flight: the iterations in which the earlier is complete before the
-    /// later starts.
+    /// Returns, for two task statements that share iterations of their first `shared` common loops, when the
+    /// later one is ahead in the next by less than max_in_flight, the iterations in which the earlier is
+    /// complete before the later starts.
     std::vector<Escape> carried(uint32_t earlier, uint32_t later, size_t shared) const;
 
-    /// Whether an escape holds for two instances.
+    /// True if an escape holds for two instances.
     bool holds(const Escape& escape, const LoopValues& earlier, const LoopValues& later) const;
-    /// Whether instance a is complete before instance b starts in every schedule.
+    /// True if instance a is complete before instance b starts in every schedule.
     bool before(uint32_t a, const LoopValues& a_loops, uint32_t b, const LoopValues& b_loops) const;
 
-    /// A task outside of loops: it runs once.
+    /// True for a task outside of loops: it runs once.
     bool is_flat(uint32_t statement) const { return program_.statements[statement].parent < 0; }
-    /// Of two such tasks, `earlier` first in the text.
+    /// True if the earlier of two such tasks, first in the text, is complete before the later starts.
     bool flat_ordered(uint32_t earlier, uint32_t later) const {
         return chains_.knows(flat_before_[number_[later]].flat, number_[earlier]);
     }
-    /// Tasks with the same number come one before the other; ChainOrder::none: nothing comes behind it.
+    /// Returns the task's chain: tasks with the same number come one before the other; ChainOrder::none:
+    /// nothing comes after it.
     uint32_t chain_of(uint32_t flat) const { return chains_.chain_of(number_[flat]); }
 
-    /// A loop that carries more tokens than are followed: some orders in it are missing. Null: none.
+    /// Returns a loop that carries more tokens than are followed: some orders in it are missing. Null: none.
     const uint32_t* loop_too_large() const { return too_large_ ? &*too_large_ : nullptr; }
 
   private:
@@ -110,7 +112,7 @@ class ScheduleOrder {
     /// iterations up to last - max_in_flight are complete.
     struct Known {
         ChainClock flat;
-        NumberSet tasks, tails;  ///< of loops
+        NumberSet tasks, tails;  ///< tasks and tails of loops
         bool empty() const { return flat.empty() && tasks.empty() && tails.empty(); }
         void add(const Known& other) {
             flat.add(other.flat);
@@ -118,7 +120,7 @@ class ScheduleOrder {
             tails.add(other.tails);
         }
     };
-    /// What is known so many iterations behind the first of some loops.
+    /// Knowledge that holds so many iterations after the first of some loops.
     struct View {
         std::vector<Escape::Margin> late;
         Known known;
@@ -126,7 +128,7 @@ class ScheduleOrder {
     struct TaskOrder {
         uint32_t statement = 0;
         std::vector<uint32_t> loops;
-        size_t outer = 0;         ///< of them, those around a loop that carries tokens and that it stands in
+        size_t outer = 0;         ///< number of those around a loop that carries tokens and that it stands in
         uint32_t carried = none;  ///< that loop's index into carried_
         Known before;
         Known token;              ///< carried: what is known when all its instances are complete, outside
@@ -136,7 +138,7 @@ class ScheduleOrder {
         uint32_t statement = 0;
         uint32_t first_task = 0, end_task = 0;  ///< numbers of the tasks inside
         uint32_t loops_end = 0;                 ///< indices of the loops inside: (own index, loops_end)
-        uint32_t carried = none;                ///< of a loop that carries tokens, or stands in one
+        uint32_t carried = none;                ///< index of a loop that carries tokens, or stands in one
         Known completed;  ///< outside of it: what a completed iteration implies and its start does not
     };
 
@@ -187,15 +189,16 @@ class ScheduleOrder {
     const std::vector<LoopFacts> facts_;
     const std::atomic<bool>* interrupt_;  ///< while it is made
     const FlatVisit* visit_;              ///< the same
-    std::vector<uint32_t> number_;        ///< by statement: of a task outside of loops, of one inside
-    std::vector<Known> flat_before_;      ///< of tasks outside of loops
-    ChainOrder chains_;                   ///< of them
-    const TaskOrder flat_order_;          ///< what is true of all of them
-    /// Inside of loops; behind those of a loop that carries tokens: one for what follows it.
+    /// Indexed by statement: index of a task outside of loops, of one inside.
+    std::vector<uint32_t> number_;
+    std::vector<Known> flat_before_;  ///< knowledge of tasks outside of loops
+    ChainOrder chains_;               ///< their chains
+    const TaskOrder flat_order_;      ///< order that holds for all of them
+    /// Order of tasks inside of loops; after those of a loop that carries tokens: one for what follows it.
     std::vector<TaskOrder> tasks_;
     std::vector<LoopOrder> loops_;
     std::vector<std::unique_ptr<CarriedOrder>> carried_;
-    std::vector<uint32_t> end_number_;  ///< by carried_: of what follows the loop, in tasks_
+    std::vector<uint32_t> end_number_;  ///< indexed as carried_: what follows the loop, in tasks_
     std::optional<uint32_t> too_large_;
 };
 

@@ -15,7 +15,8 @@ using traces::grouped;
 
 namespace {
 
-constexpr uint64_t most_bursts = 1 << 16;  ///< of rows, looked at: the pattern repeats long before
+/// Bursts of rows that are looked at: the pattern repeats long before.
+constexpr uint64_t most_bursts = 1 << 16;
 constexpr uint64_t largest_interleave = uint64_t{1} << 20;
 
 uint64_t channels_of(const RunGraph& graph) {

@@ -7,19 +7,20 @@
 
 namespace kpu::explain {
 
-/// How the bursts of rows of bytes spread over channels.
+/// Spread of the bursts of rows of bytes over channels.
 struct ChannelSpread {
     uint64_t reached = 0;  ///< channels
     double most = 0;       ///< share of the bursts of the channel that gets most of them
 };
 ChannelSpread spread_of(const traces::StreamWork::Rows& rows, uint64_t channels, uint64_t interleave,
                         uint64_t burst);
-/// The interleave, a power of two, that spreads the rows best; of equal ones the nearest to `interleave`.
+/// Returns the interleave, a power of two, that spreads the rows best; of equal ones the nearest to
+/// `interleave`.
 uint64_t best_interleave(const traces::StreamWork::Rows& rows, uint64_t channels, uint64_t interleave,
                          uint64_t burst);
 
-/// For each statement of an operation that channel imbalance held up: the stride and the interleave that
-/// collide, and the interleave that spreads it over the channels. One sentence each.
+/// Returns, for each statement of an operation that channel imbalance held up, the stride and the interleave
+/// that collide, and the interleave that spreads it over the channels. One sentence each.
 std::vector<std::string> channel_advice(const RunGraph& graph, const OpTerms& op);
 
 }  // namespace kpu::explain

@@ -61,7 +61,7 @@ PathSegment CriticalPath::execution(uint32_t task, Cycles to) const {
     return segment;
 }
 
-/// What ended last; of a run that was cut off, a task that still ran. Nothing: no task began.
+/// Returns what ended last; of a run that was cut off, a task that still ran. Nothing: no task began.
 PathSegment CriticalPath::last_segment() const {
     const std::vector<TaskRun>& tasks = graph_.tasks();
     PathSegment last;
@@ -73,7 +73,7 @@ PathSegment CriticalPath::last_segment() const {
     return last;
 }
 
-/// From the end of the run to its begin, each time to what could not have been earlier. Ends, since a
+/// Walks from the end of the run to its begin, each time to what could not have been earlier. Ends, since a
 /// segment's predecessor ends where it begins, and is an older task or begins earlier.
 void CriticalPath::walk() {
     PathSegment segment = last_segment();
@@ -113,7 +113,7 @@ bool CriticalPath::why(PathSegment& segment, PathSegment& next) const {
     return true;
 }
 
-/// The task that the unit took before this one kept it from taking this one.
+/// True if the task that the unit took before this one kept it from taking this one.
 bool CriticalPath::held_by_unit(uint32_t task, uint16_t unit, PathSegment& segment, PathSegment& next) const {
     if (unit == no_unit) return false;
     const std::vector<TaskRun>& tasks = graph_.tasks();
@@ -126,7 +126,8 @@ bool CriticalPath::held_by_unit(uint32_t task, uint16_t unit, PathSegment& segme
     return true;
 }
 
-/// Several units work on a launch of a kernel, and it began on one of them: what had this one shows in its states.
+/// True if several units work on a launch of a kernel, and it began on one of them: what had this one shows
+/// in its states.
 bool CriticalPath::held_by_launch(uint32_t serial, PathSegment& segment, PathSegment& next) const {
     const std::vector<TaskRun>& tasks = graph_.tasks();
     const TaskRun& task = tasks[serial];
@@ -182,9 +183,10 @@ bool CriticalPath::released(uint32_t serial, PathSegment& segment, PathSegment& 
     return true;
 }
 
-/// Of a task: the smallest slack of those that follow it, each with what lies between its end and their
-/// begin. Nothing says which tasks a loop's window or a wait would have waited for beside the one that ended
-/// last; so a task that nothing is known to wait for may last until the next of these lets something issue.
+/// Finds the slack of each task: the smallest slack of those that follow it, each with what lies between its
+/// end and their begin. Nothing says which tasks a loop's window or a wait would have waited for beside the
+/// one that ended last; so a task that nothing is known to wait for may last until the next of these lets
+/// something issue.
 void CriticalPath::find_slack() {
     const std::vector<TaskRun>& tasks = graph_.tasks();
     const Cycles total = graph_.total();
@@ -252,7 +254,7 @@ UnitKind resource_of(traces::Cause limiter, const traces::StreamWork& stream) {
 
 namespace {
 
-/// The resources of a kind that a task's streams pass.
+/// Returns the resources of a kind that a task's streams pass.
 std::vector<uint16_t> resources_of(const RunGraph& graph, const TaskRun& task, UnitKind kind) {
     std::vector<uint16_t> found;
     const traces::TaskWork* work = graph.work_of(task);

@@ -6,7 +6,7 @@
 
 namespace kpu::explain {
 
-/// Why a segment of the critical path could not begin earlier.
+/// Reason why a segment of the critical path could not begin earlier.
 enum class Because : uint8_t {
     start,       ///< the run begins
     dependency,  ///< it needs what `because_task` leaves
@@ -34,7 +34,7 @@ struct PathSegment {
     uint16_t unit = traces::no_unit;
     Because because = Because::start;
     uint32_t because_task = traces::no_task;
-    CauseCycles causes;  ///< what the unit did in the meantime; sums to to - from
+    CauseCycles causes;  ///< causes of what the unit did in the meantime; sums to to - from
 };
 
 /// Another task that used a resource which a stream waited for.
@@ -49,8 +49,8 @@ class CriticalPath {
   public:
     explicit CriticalPath(const RunGraph& graph);
     const std::vector<PathSegment>& segments() const { return segments_; }
-    /// Cycles that a task could end later without the run ending later, if the order of tasks on each unit
-    /// stayed as it was. 0 on the path; at least this many elsewhere.
+    /// Returns the cycles that a task could end later without the run ending later, if the order of tasks on
+    /// each unit stayed as it was. 0 on the path; at least this many elsewhere.
     const std::vector<Cycles>& slack() const { return slack_; }
     bool is_on_path(uint32_t task) const { return on_path_[task]; }
 
@@ -72,11 +72,12 @@ class CriticalPath {
     std::vector<bool> on_path_;
 };
 
-/// The tasks that used the same resource as `task` while a limiter held it up in [from, to), most first.
+/// Returns the tasks that used the same resource as `task` while a limiter held it up in [from, to), most
+/// first.
 std::vector<Competitor> competitors(const RunGraph& graph, uint32_t task, traces::Cause limiter, Cycles from,
                                     Cycles to);
-/// The kind of resource that a limiter of a stream is about: ddr, link, l2, l1, or the poster's own unit
-/// (device: none).
+/// Returns the kind of resource that a limiter of a stream is about: ddr, link, l2, l1, or the poster's own
+/// unit (device: none).
 UnitKind resource_of(traces::Cause limiter, const traces::StreamWork& stream);
 
 }  // namespace kpu::explain

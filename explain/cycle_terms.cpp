@@ -39,12 +39,12 @@ class OpCollector {
     using Key = std::pair<Term::Kind, Cause>;
     struct Shared {
         Cycles cycles = 0;
-        std::map<std::pair<uint32_t, uint16_t>, Cycles> with;  ///< by statement and unit
+        std::map<std::pair<uint32_t, uint16_t>, Cycles> with;  ///< indexed by statement and unit
     };
 
     size_t index_of(uint32_t op) const { return std::min<size_t>(op, ops_.size() - 1); }
 
-    /// Every cycle of the device, by what the unit of the task that it is charged to did in it.
+    /// Charges every cycle of the device, by what the unit of the task that it is charged to did in it.
     void charge() {
         for (const UnitState& state : graph_.states(graph_.device())) {
             const size_t op = index_of(state.op);
@@ -115,7 +115,7 @@ class OpCollector {
         }
     }
 
-    /// Of every executing task: the states in which a limiter held it up.
+    /// Finds, for every executing task, the states in which a limiter held it up.
     void find_holdups() {
         for (size_t u = 0; u < graph_.info().units.size(); ++u) {
             const auto unit = static_cast<uint16_t>(u);

@@ -7,8 +7,8 @@
 
 namespace kpu::explain {
 
-/// What a cycle that is charged to an operation was spent on: the state of the unit that its task ran on, or
-/// nothing at all.
+/// Use of a cycle that is charged to an operation: the state of the unit that its task ran on, or nothing at
+/// all.
 struct Term {
     enum class Kind : uint8_t {
         compute,  ///< an array or vector unit computes: useful, fill_drain, padding, or starved by a limiter
@@ -19,7 +19,7 @@ struct Term {
     traces::Cause cause = traces::Cause::device_idle_other;
     Cycles cycles = 0;
 };
-/// "ideal compute", "fill and drain", "DRAM bandwidth", ...
+/// Returns "ideal compute", "fill and drain", "DRAM bandwidth", ...
 std::string text_of(Term::Kind kind, traces::Cause cause);
 
 /// Tasks of an operation that do the same.
@@ -39,7 +39,7 @@ struct Holdup {
     Cycles competitor_cycles = 0;
 };
 
-/// Where the cycles that are charged to one operation went.
+/// Terms of the cycles that are charged to one operation.
 struct OpTerms {
     uint32_t op = traces::background_op;
     uint64_t tasks = 0;
@@ -53,9 +53,9 @@ struct OpTerms {
     uint64_t bytes[3] = {0, 0, 0};  ///< read and written, by Level
 };
 
-/// One entry per operation, in the order of the program; the background last.
+/// Returns one entry per operation, in the order of the program; the background last.
 std::vector<OpTerms> op_terms(const RunGraph& graph);
-/// The same for the run as a whole: terms of all operations together.
+/// Returns the same for the run as a whole: terms of all operations together.
 std::vector<Term> sum_of(const std::vector<OpTerms>& ops);
 
 }  // namespace kpu::explain

@@ -12,7 +12,7 @@ namespace kpu::explain {
 
 namespace {
 
-/// What a cycle of the path would have needed to be shorter.
+/// Names what a cycle of the path would have needed to be shorter.
 std::string share_name(const RunGraph& graph, const PathSegment& segment, traces::Cause cause) {
     if (segment.kind == PathSegment::Kind::dispatch) return "sequencer dispatch";
     if (segment.kind == PathSegment::Kind::stands) return "nothing goes on";

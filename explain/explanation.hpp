@@ -30,7 +30,7 @@ struct SegmentPart {
     traces::Cause cause = traces::Cause::idle_no_work;
     Cycles cycles = 0;
 };
-/// They sum to the segment.
+/// Returns the parts, which sum to the segment.
 std::vector<SegmentPart> parts_of(const RunGraph& graph, const PathSegment& segment);
 
 /// Everything that can be said about a run.
@@ -44,15 +44,15 @@ struct Explanation {
     std::vector<RooflinePoint> roofs;  ///< the run first
 };
 
-/// Why a segment could not begin earlier, as words.
+/// Says why a segment could not begin earlier.
 std::string reason_of(const RunGraph& graph, const PathSegment& segment);
 
 struct TextOptions {
     size_t width = 100;
-    size_t most_rows = 12;  ///< of each table
+    size_t most_rows = 12;  ///< most rows of each table
 };
 
-/// For people, of the whole run.
+/// Writes the explanation of the whole run, for people.
 std::string text_of_run(const Explanation& explanation, const TextOptions& options);
 /// ... of one operation. Throws UserError naming the nearest operation when there is none of this name.
 std::string text_of_op(const Explanation& explanation, const std::string& op, const TextOptions& options);
@@ -60,25 +60,25 @@ std::string text_of_op(const Explanation& explanation, const std::string& op, co
 /// ... of one task instance, "g[t=0 k=1]". Throws UserError with an instance of the same task.
 std::string text_of_task(const RunGraph& graph, const std::string& name);
 
-/// Of the whole run (name empty), of an operation, or of a task.
+/// Explains the whole run (name empty), an operation, or a task.
 std::string text_of(const RunGraph& graph, const std::string& name, const TextOptions& options);
 
-/// All of it as JSON, one line; docs/explain.md has the fields.
+/// Writes all of it as JSON, one line; docs/explain.md has the fields.
 std::string json_of(const Explanation& explanation);
-/// What the folder of a run says beside its events.
+/// Numbers that the folder of a run has beside its events.
 struct RunNumbers {
     std::optional<double> energy_uj, power_w;         ///< nothing: energy is not modelled
     std::optional<uint64_t> dram_read, dram_written;  ///< bytes
-    std::map<std::string, double> energy_pj;          ///< by operation
+    std::map<std::string, double> energy_pj;          ///< indexed by operation
     std::string platform;                             ///< its text
 };
-/// Power over time of the page: of bins that its width can show. Nothing: energy is not modelled.
+/// Returns the power over time of the page: of bins that its width can show. Nothing: energy is not modelled.
 std::optional<traces::PowerTrace> page_power(const traces::Recording& recording);
-/// A page of HTML that needs nothing else: timeline, power, bars, critical path, bounds, roofline.
+/// Returns a page of HTML that needs nothing else: timeline, power, bars, critical path, bounds, roofline.
 std::string html_of(const Explanation& explanation, const RunNumbers& numbers,
                     const std::optional<traces::PowerTrace>& power);
 
-/// Index of an operation by its name. Throws UserError with the nearest one.
+/// Returns the index of an operation by its name. Throws UserError with the nearest one.
 uint32_t find_op(const traces::RunInfo& info, const std::string& name);
 
 }  // namespace kpu::explain

@@ -24,8 +24,8 @@ using traces::Cause;
 
 namespace {
 
-/// More bars than this in one row cannot be told apart on a screen: they become as many stretches of equal
-/// length, each with what takes most of it.
+/// Most bars of a row: more cannot be told apart on a screen and become as many stretches of equal length,
+/// each with what takes most of it.
 constexpr size_t most_bars = 1500;
 
 /// Strings by number, each once.
@@ -91,7 +91,7 @@ class Page {
     }
 
   private:
-    /// What the folder of the run says; null or absent: it does not.
+    /// Adds what the folder of the run says; null or absent: it does not.
     void add_numbers(json& out) const {
         const auto number = [](const auto& value) { return value ? json(*value) : json(); };
         out["energy_uj"] = number(numbers_.energy_uj);
@@ -108,7 +108,7 @@ class Page {
         }
     }
 
-    /// Name, energy of the run and mean power of each bin, dynamic and static.
+    /// Returns the name, energy of the run and mean power of each bin, dynamic and static.
     static json column(const traces::PowerTrace& trace, const std::string& name,
                        const traces::EnergyColumn& column) {
         json row{{"name", name}};
@@ -147,7 +147,7 @@ class Page {
                 {"by", std::move(by)}};
     }
 
-    /// Name of a task, with the source that it was made of.
+    /// Returns the name of a task, with the source that it was made of.
     size_t label(uint32_t task) {
         const std::string place = graph_.place_of(task);
         return labels_(place.empty() ? graph_.label(task)

@@ -62,7 +62,7 @@ class Json {
         return index < graph_.info().statements.size() ? graph_.info().statements[index].name : "";
     }
 
-    /// The source that a statement was made of, where the program says so.
+    /// Returns the source that a statement was made of, where the program says so.
     json placed(json row, uint32_t index) const {
         if (graph_.place(index).empty()) return row;
         const traces::RunInfo::Statement& at = graph_.info().statements[index];

@@ -7,7 +7,7 @@
 
 namespace kpu::explain {
 
-/// Everything but the segments of the critical path and the slack, whose size is that of the run.
+/// Returns everything but the segments of the critical path and the slack, whose size is that of the run.
 nlohmann::json summary_of(const Explanation& explanation);
 
 }  // namespace kpu::explain

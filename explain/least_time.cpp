@@ -49,8 +49,8 @@ double LeastTime::port_cycles(const TaskRun& task, const StreamWork& stream, dou
     return std::max(moving(task.unit, bytes), moving(task.partner, bytes));
 }
 
-/// From the post of the descriptor to the delivery of its last byte: model/memory/memory_system.md without
-/// waits.
+/// Returns the time from the post of the descriptor to the delivery of its last byte:
+/// model/memory/memory_system.md without waits.
 Cycles LeastTime::of_stream(const TaskRun& task, const StreamWork& stream) const {
     if (stream.bytes == 0) return 1;
     const bool of_unit = stream.role != StreamWork::Role::move;

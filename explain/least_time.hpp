@@ -11,15 +11,15 @@ class LeastTime {
   public:
     LeastTime(const RunGraph& graph, Part free) : graph_(graph), free_(free) {}
 
-    /// From its begin to its end.
+    /// Returns the time from the task's begin to its end.
     Cycles of(const TaskRun& task) const;
-    /// How long the unit takes no other task.
+    /// Returns how long the unit takes no other task.
     Cycles occupancy(const TaskRun& task) const;
-    /// What is left of the task after that.
+    /// Returns what is left of the task after that.
     Cycles after_occupancy(const TaskRun& task) const;
-    /// Whether any engine may take the task: another run may place it elsewhere.
+    /// True if any engine may take the task: another run may place it elsewhere.
     bool floats(const TaskRun& task) const;
-    /// Of `bytes` through a unit at its peak; 0 when it is free.
+    /// Returns the time of `bytes` through a unit at its peak; 0 when it is free.
     double moving(uint16_t unit, double bytes) const;
     bool is_free(uint16_t unit) const {
         return !free_.empty() && row_of(graph_.info().units[unit].kind).part == free_;
@@ -33,10 +33,10 @@ class LeastTime {
     Part free_;
 };
 
-/// Whole cycles of a time that was computed from rates: rounding errors never add one.
+/// Returns whole cycles of a time that was computed from rates: rounding errors never add one.
 Cycles whole(double cycles);
 
-/// Bytes per core cycle of a unit at best; of a DRAM channel: of all channels.
+/// Returns the bytes per core cycle of a unit at best; of a DRAM channel: of all channels.
 double peak_of(const RunGraph& graph, uint16_t unit);
 
 }  // namespace kpu::explain

@@ -47,7 +47,7 @@ class Rooflines {
         std::map<UnitKind, double> peaks;  ///< operations per cycle of one unit
     };
 
-    /// Union of the times of an operation's tasks, and the rates of the units that they use.
+    /// Reads the union of the times of an operation's tasks, and the rates of the units that they use.
     void read_tasks() {
         sums_.resize(ops_.size());
         std::vector<uint32_t> order;

@@ -10,7 +10,7 @@ namespace kpu::explain {
 /// Core cycle that never comes: of what did not happen before the run ended.
 constexpr Cycles never = ~Cycles{0};
 
-/// One task instance of a run, times in core cycles.
+/// A task instance of a run, times in core cycles.
 struct TaskRun {
     uint32_t statement = traces::no_task;
     uint32_t op = traces::background_op;
@@ -49,14 +49,14 @@ class RunGraph {
     /// Serials of the tasks whose tokens task `t` needs, as far as recorded.
     const uint32_t* producers_begin(const TaskRun& t) const { return producers_.data() + t.first_producer; }
     const uint32_t* producers_end(const TaskRun& t) const { return producers_begin(t) + t.producer_count; }
-    /// Whether `consumer` needs the token of `producer` as one of an earlier iteration.
+    /// True if `consumer` needs the token of `producer` as one of an earlier iteration.
     bool carries_token(uint32_t producer, uint32_t consumer) const;
 
-    /// Tasks that a unit began, in order of begin; a task with a partner stands in both lists.
+    /// Returns the tasks that a unit began, in order of begin; a task with a partner stands in both lists.
     const std::vector<uint32_t>& tasks_of(uint16_t unit) const { return by_unit_[unit]; }
-    /// Tasks that a sequencer dispatched, in order.
+    /// Returns the tasks that a sequencer dispatched, in order.
     const std::vector<uint32_t>& dispatched_by(int sequencer) const;
-    /// The one before `task` in such a list; no_task: none.
+    /// Returns the one before `task` in such a list; no_task: none.
     static uint32_t before(const std::vector<uint32_t>& list, const std::vector<TaskRun>& tasks,
                            uint32_t task);
 
@@ -64,11 +64,11 @@ class RunGraph {
     const std::vector<UnitState>& states(uint16_t unit) const { return states_[unit]; }
     uint16_t device() const { return device_; }
 
-    /// "name[i=3]" of a task; "-" for none.
+    /// Returns "name[i=3]" of a task; "-" for none.
     std::string label(uint32_t task) const;
-    /// "net.py:7" of a statement whose program carries places; else empty.
+    /// Returns "net.py:7" of a statement whose program carries places; else empty.
     std::string place(uint32_t statement) const;
-    /// The same of a task.
+    /// Returns the same of a task.
     std::string place_of(uint32_t task) const;
     const std::string& unit_name(uint16_t unit) const;
     const traces::TaskWork* work_of(const TaskRun& task) const {
@@ -92,7 +92,7 @@ class RunGraph {
 
 /// Cycles by cause, without the zeros, in order of the causes.
 using CauseCycles = std::vector<std::pair<traces::Cause, Cycles>>;
-/// What a unit did in [from, to).
+/// Sums what a unit did in [from, to).
 CauseCycles causes_between(const std::vector<UnitState>& states, Cycles from, Cycles to);
 
 }  // namespace kpu::explain

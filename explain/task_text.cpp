@@ -91,12 +91,12 @@ class TaskText : private TextLines {
     const TaskRun& task_;
 };
 
-/// Where the loops of a task's name begin; a layer may have brackets in its own.
+/// Finds where the loops of a task's name begin; a layer may have brackets in its own.
 size_t loops_of(std::string_view name) {
     return ends_with(name, "]") ? name.rfind('[') : std::string_view::npos;
 }
 
-/// "g[t=0, k = 1]" as labels have it.
+/// Returns "g[t=0, k = 1]" as labels have it.
 std::string as_label(std::string_view name) {
     const size_t loops = std::min(loops_of(name), name.size());
     std::string label(name.substr(0, loops));

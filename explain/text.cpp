@@ -63,7 +63,7 @@ class Text : private TextLines {
         return placed(graph_.info().statements[index].name, graph_.place(index));
     }
 
-    /// "g (net.py:7)"
+    /// Returns "g (net.py:7)"
     static std::string placed(const std::string& name, const std::string& place) {
         return place.empty() ? name : fmt::format("{} ({})", name, place);
     }
@@ -83,7 +83,7 @@ class Text : private TextLines {
         incomplete();
     }
 
-    /// One row a term, largest first, then the sum.
+    /// Writes one row a term, largest first, then the sum.
     void terms(std::vector<Term> rows, Cycles total) {
         std::stable_sort(rows.begin(), rows.end(),
                          [](const Term& a, const Term& b) { return a.cycles > b.cycles; });
@@ -143,7 +143,7 @@ class Text : private TextLines {
         return text;
     }
 
-    /// The formula of each kind of task, with its numbers.
+    /// Writes the formula of each kind of task, with its numbers.
     void formulas(const OpTerms& op) {
         line("\n  formula of its tasks, when nothing is in their way");
         size_t shown = 0;
@@ -173,7 +173,7 @@ class Text : private TextLines {
         return text + fmt::format(" = {} cycles", grouped(own));
     }
 
-    /// At the slowest of the mover's port and what the bytes pass.
+    /// Writes the formula of a move at the slowest of the mover's port and what the bytes pass.
     std::string move_formula(const traces::TaskWork& work) const {
         const traces::StreamWork& stream = work.streams.front();
         double rate = stream.port_bytes_per_cycle;
@@ -291,7 +291,7 @@ class Text : private TextLines {
         }
     }
 
-    /// By statement: the least slack of its tasks, most first.
+    /// Lists, for each statement, the least slack of its tasks, most first.
     void slack() {
         struct Row {
             Cycles least = never;
@@ -370,7 +370,7 @@ class Text : private TextLines {
                  explanation_.roofs.size() - options_.most_rows - 1);
     }
 
-    /// For every unit with tasks: its states sum to the run.
+    /// Lists every unit with tasks: its states sum to the run.
     void units() {
         line("\nWhat each unit did ({} cycles each)", grouped(graph_.total()));
         for (size_t u = 0; u < graph_.info().units.size(); ++u) {

@@ -20,14 +20,14 @@ std::string_view fields_of(Part part) {
 
 namespace {
 
-/// One task's share of the work of a unit, and what must pass before and after it.
+/// A task's share of the work of a unit, and what must pass before and after it.
 struct Job {
     Cycles head = 0, tail = 0;
     double work = 0;
 };
 
-/// The least time in which `units` like units can do the jobs: of those that cannot begin before a time, and
-/// of those that leave at least so much to do after them, all work at peak but what is spared.
+/// Returns the least time in which `units` like units can do the jobs: of those that cannot begin before a
+/// time, and of those that leave at least so much to do after them, all work at peak but what is spared.
 Cycles pool_bound(std::vector<Job> jobs, double units, double spared) {
     Cycles best = 0;
     const auto look = [&](auto key, auto other) {
@@ -81,7 +81,8 @@ class Bounds {
             });
     }
 
-    /// Of tasks that any engine may take, the least of all tasks of the statement: they may be elsewhere.
+    /// Returns the least time of a task; if any engine may take it, the least of all tasks of the statement:
+    /// they may be elsewhere.
     Cycles least_of(const TaskRun& task) {
         if (!least_.floats(task)) return least_.of(task);
         const auto [known, added] = least_of_statement_.try_emplace(task.statement, never);
@@ -116,8 +117,8 @@ class Bounds {
         std::string name;
     };
 
-    /// Units that execute tasks, and sequencers: all of a kind; of one engine, for the tasks bound to it;
-    /// one, for the tasks bound to that.
+    /// Adds pools of units that execute tasks, and sequencers: all of a kind; of one engine, for the tasks
+    /// bound to it; one, for the tasks bound to that.
     void pools() {
         using Key = std::tuple<UnitKind, int, int>;
         std::map<Key, Pool> pools;

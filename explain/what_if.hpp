@@ -11,7 +11,7 @@ namespace kpu::explain {
 /// A part of the platform that could be faster, as the rows of its kinds of units name it (isa/unit_kind.hpp):
 /// "DRAM", "arrays". Empty: none.
 using Part = std::string_view;
-/// The platform fields that set its rate: "ddr.data_rate_mtps", ...
+/// Returns the platform fields that set its rate: "ddr.data_rate_mtps", ...
 std::string_view fields_of(Part part);
 
 /// The least cycles that the program can take on the device when a part of it moves or computes in no time but
@@ -24,7 +24,7 @@ struct Bound {
     std::string busiest;  ///< that unit
 };
 
-/// A bound for every part that the run used, the device as it is first.
+/// Returns a bound for every part that the run used, the device as it is first.
 std::vector<Bound> what_if(const RunGraph& graph);
 
 }  // namespace kpu::explain

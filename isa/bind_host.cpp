@@ -1,4 +1,4 @@
-// What the host sees: inputs to give, outputs to take, bytes that stand in memory before the start.
+// The host's view of a program: inputs to give, outputs to take, bytes that stand in memory before the start.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 namespace kpu {
 namespace {
 
-/// How a buffer is used by the tasks, in the order of the text.
+/// Use of a buffer by the tasks, in the order of the text.
 struct BufferUse {
     bool read = false, written = false;
     bool read_first = false;              ///< read before anything in the text wrote it
-    ElemType read_type = ElemType::none;  ///< of its readers; u8 when they differ or one is untyped
+    ElemType read_type = ElemType::none;  ///< type its readers have; u8 when they differ or one is untyped
     ElemType write_type = ElemType::none;
 };
 
@@ -62,7 +62,7 @@ bool is_host_float(proto::HostElem host) {
            host == proto::HOST_F64;
 }
 
-/// Whether host arrays of one type can become elements of the other: floats are rounded, or quantized;
+/// True if host arrays of one type can become elements of the other: floats are rounded, or quantized;
 /// integers stand for themselves, so they must not be quantized.
 bool converts(proto::HostElem host, ElemType elem, bool quantized) {
     if (is_host_float(host)) return is_float(elem) ? !quantized : is_integer(elem) && quantized;
@@ -169,7 +169,8 @@ void Binder::bind_tensors() {
     }
 }
 
-/// Of a program that repeats itself, what the host gives and takes is there once for each inference. False: reported.
+/// Declares what the host gives and takes once for each inference of a program that repeats itself. False:
+/// reported. False: reported.
 bool Binder::bind_inferences(const proto::Tensor& tensor, const SourcePos& pos) {
     const uint64_t inferences = program_.inferences();
     const bool of_host = tensor.role() == proto::Tensor::INPUT || tensor.role() == proto::Tensor::OUTPUT;
@@ -183,7 +184,7 @@ bool Binder::bind_inferences(const proto::Tensor& tensor, const SourcePos& pos) 
     return false;
 }
 
-/// An input that follows from the position. False: reported.
+/// Binds an input that follows from the position. False: reported.
 bool Binder::bind_follows(const proto::Tensor& tensor, TensorSpec& spec) {
     if (tensor.follows() == proto::Tensor::FREE) return true;
     const auto& params = program_.param();
@@ -194,7 +195,7 @@ bool Binder::bind_follows(const proto::Tensor& tensor, TensorSpec& spec) {
     if (!fits) {
         error({module_.origin, 0, 0},
               fmt::format(
-                  "tensor `{}` follows the position, but it is no input, or the program has no parameter "
+                  "tensor `{}` follows the position, but it is not an input, or the program has no parameter "
                   "`position` of 32 bits. Fix: take `follows` out of it.",
                   tensor.id()));
         return false;
@@ -204,7 +205,7 @@ bool Binder::bind_follows(const proto::Tensor& tensor, TensorSpec& spec) {
     return true;
 }
 
-/// What the host's array becomes. False: reported.
+/// Finds the element type that the host's array is converted to. False: reported. False: reported.
 bool Binder::bind_host_type(const proto::Tensor& tensor, TensorSpec& spec) {
     const proto::HostElem host = tensor.host_elem();
     if (host == proto::HOST_SAME || static_cast<int>(host) == static_cast<int>(spec.elem)) return true;

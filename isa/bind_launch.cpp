@@ -15,7 +15,7 @@ using kernel::Type;
 
 bool reads(const CodeBuffer& buffer) { return !buffer.starts_zero(); }
 
-/// The element type of regions that a buffer may be bound to; none: of any region.
+/// Returns the element type of regions that a buffer may be bound to; none: of any region.
 ElemType elem_of(Type type) {
     switch (type) {
         case Type::bytes:
@@ -38,7 +38,7 @@ bool same_place(const BoundRegion& a, const BoundRegion& b) {
            a.elem == b.elem && a.shape == b.shape && a.strides == b.strides;
 }
 
-/// "`w_x` 4194304, `w_out0` 65536": of its workgroup memory.
+/// Returns "`w_x` 4194304, `w_out0` 65536": of its workgroup memory.
 std::string largest_buffers(const kernel::Code& code) {
     constexpr size_t most = 4;
     std::vector<const CodeBuffer*> list;
@@ -54,17 +54,17 @@ std::string largest_buffers(const kernel::Code& code) {
     return text + (list.size() > most ? ", ..." : "");
 }
 
-/// Where a kernel comes from that was written in another language.
+/// Returns the first line of a kernel that was translated from another language, which names its source.
 std::string origin_of(const kernel::Code& code) {
     const std::string line = code.statements.empty() ? "" : code.line_of(1);
     const size_t end =
-        line.find(')');  // of the function's name; behind it what its first statement does there
+        line.find(')');  // of the function's name; after it what its first statement does there
     return line.empty() ? "" : line.substr(0, end == std::string::npos ? end : end + 1) + ": ";
 }
 
 }  // namespace
 
-/// Every kernel that the program carries, whether it is launched or not.
+/// Binds every kernel that the program carries, whether it is launched or not.
 void Binder::bind_kernels() {
     size_t number = 0;
     for (const proto::KernelFile& file : program_.kernel_file()) {

@@ -55,7 +55,7 @@ std::string_view example_of(AttrKind kind) {
     return "value";
 }
 
-/// A default of the opcode table; integers and numbers are all it holds.
+/// Returns a default of the opcode table; integers and numbers are all it holds.
 BoundAttr default_of(const AttrSpec& spec) {
     BoundAttr attr;
     attr.name = spec.name;
@@ -73,7 +73,7 @@ bool has_decorator(const Decorators& decorators, std::string_view name) {
                        [&](const proto::Decorator& d) { return d.name() == name; });
 }
 
-/// The argument of @profile; empty without one.
+/// Returns the argument of @profile; empty without one.
 template <class Decorators>
 std::string profile_tag(const Decorators& decorators) {
     for (const proto::Decorator& decorator : decorators) {
@@ -83,7 +83,7 @@ std::string profile_tag(const Decorators& decorators) {
     return {};
 }
 
-/// Whether a unit of this kind can execute a task whose own kind is another.
+/// True if a unit of this kind can execute a task whose own kind is another.
 bool can_execute(UnitKind kind, const BoundTask& task) {
     if (kind == task.unit) return true;
     if (task.stores()) return row_of(kind).stores;
@@ -274,7 +274,7 @@ void Binder::bind_attributes(const proto::Task& source, BoundTask& task, const S
     }
 }
 
-/// A negative axis counts from the last dimension of the first input; one outside is refused later.
+/// Makes a negative axis count from the last dimension of the first input; one outside is refused later.
 void Binder::normalise_axis(BoundTask& task) const {
     if (task.inputs.empty()) return;
     const int64_t rank = result_.regions[task.inputs[0]].shape.rank;
@@ -283,7 +283,7 @@ void Binder::normalise_axis(BoundTask& task) const {
     }
 }
 
-/// A float, or an integer expression.
+/// Binds a float, or an integer expression.
 bool Binder::bind_number(const proto::Value& value, const Phrase& what, BoundAttr& out,
                          const SourcePos& pos) {
     out.real = value.real();
@@ -336,7 +336,7 @@ bool Binder::bind_attribute(const AttrSpec& spec, const proto::Value& value, Bou
     return false;
 }
 
-/// The engine follows from L1 operands; decorators pin instance and token table.
+/// Places a task: the engine follows from L1 operands; decorators pin instance and token table.
 void Binder::place(const proto::Task& source, BoundTask& task, const SourcePos& pos) {
     for (const std::vector<uint32_t>* operands : {&task.inputs, &task.outputs}) {
         for (const uint32_t index : *operands) {
@@ -429,7 +429,7 @@ void Binder::count_work(BoundTask& task) const {
         task.macs = macs(first, second, task.elements, task.attrs);
 }
 
-/// The task's own tag, else that of the innermost loop around it that has one.
+/// Returns the task's own tag, else that of the innermost loop around it that has one.
 std::string Binder::profile_of(const proto::Task& source, size_t index) const {
     std::string tag = profile_tag(source.decorator());
     for (int32_t loop = nesting_.parent[index]; tag.empty() && loop >= 0;

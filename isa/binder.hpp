@@ -14,7 +14,7 @@
 
 namespace kpu {
 
-/// What a message is about, "offset of region `X`": put together only when there is something to say.
+/// Subject of a message, "offset of region `X`": put together only when there is something to say.
 struct Phrase {
     std::string_view kind;      ///< buffer
     std::string_view name;      ///< X; empty: the kind alone
@@ -101,9 +101,9 @@ class Binder {
     std::unordered_map<std::string, std::shared_ptr<const kernel::Code>> kernels_;
 };
 
-/// Bytes from the first element to past the last one; nothing when that does not fit in 62 bits.
+/// Returns the bytes from the first element to past the last one; nothing when that does not fit in 62 bits.
 std::optional<int64_t> reach_bytes(ElemType elem, const Dims& shape, const Dims& strides);
-/// Smallest and largest value of an integer element type.
+/// Returns the smallest and largest value of an integer element type.
 std::pair<int64_t, int64_t> integer_range(ElemType type);
 
 }  // namespace kpu

@@ -21,7 +21,7 @@ constexpr int max_rank = 6;
 constexpr int max_loop_depth = 64;
 constexpr uint64_t max_level_bytes = uint64_t{1}
                                      << 40;  ///< no device of ours has more; larger sizes are mistakes
-constexpr uint64_t max_inferences = 1024;    ///< of a program that repeats itself
+constexpr uint64_t max_inferences = 1024;    ///< most repetitions of a program
 constexpr int max_expr_stack = 64;           ///< operands on the stack of a postfix expression
 
 /// Dense list of up to max_rank integers: a shape, strides.
@@ -75,7 +75,7 @@ struct BoundRegion {
     std::string name;
     uint32_t buffer = 0;
     Level level = Level::ddr;
-    uint16_t engine = 0;  ///< of L1
+    uint16_t engine = 0;  ///< engine of a buffer in L1
     BoundExpr address;    ///< byte address in its level: buffer base + offset
     uint64_t extent = 0;  ///< bytes
     ElemType elem = ElemType::none;
@@ -107,7 +107,7 @@ struct BoundAttr {
     ElemType type = ElemType::none;
 };
 
-/// Everything a compute engine needs that does not change from iteration to iteration.
+/// Attributes that a compute engine needs and that do not change from iteration to iteration.
 struct BoundAttrs {
     std::vector<BoundAttr> list;
     const BoundAttr* find(std::string_view name) const;
@@ -123,7 +123,8 @@ struct CarriedDep {
 };
 constexpr uint32_t max_carried_distance = uint32_t{1} << 31;
 
-/// What a launch of a vector kernel runs. Its operands are the task's.
+/// A launch of a vector kernel: the code it runs, and which operands of the task it takes. Its operands are
+/// the task's.
 struct BoundLaunch {
     struct Operand {
         int32_t input = -1, output = -1;  ///< places in the task's lists; -1: not in it
@@ -131,7 +132,7 @@ struct BoundLaunch {
     std::shared_ptr<const kernel::Code> code;
     std::vector<BoundExpr> grid;  ///< workgroups along x, y, z; empty: inferred
     std::vector<BoundExpr> scalars;
-    std::vector<Operand> operands;           ///< of each buffer that is not workgroup memory, in order
+    std::vector<Operand> operands;           ///< one for each buffer that is not workgroup memory, in order
     uint64_t units_per_engine = UINT64_MAX;  ///< for whose workgroup memory L1 has room
 };
 
@@ -156,18 +157,19 @@ struct BoundTask {
     uint64_t macs = 0;                   ///< algorithmic multiply-accumulates (gemm, conv)
     uint64_t elements = 0;               ///< output elements
     std::vector<uint32_t> materialized;  ///< output regions that carry @materialized
-    std::shared_ptr<const BoundLaunch> launch;  ///< of a kernel
+    std::shared_ptr<const BoundLaunch> launch;  ///< set if the task launches a kernel
     std::string profile;                        ///< tag of @profile, else of the innermost loop that has one
 
     bool launches() const { return kind == proto::Task::KERNEL; }
     bool computes() const { return kind == proto::Task::COMPUTE; }
     bool stores() const { return kind == proto::Task::STORE; }
     bool moves() const { return kind == proto::Task::TRANSFER || stores(); }
-    /// The instance of its unit that it asks for in these iterations; -1: any. Throws UserError when it is negative.
+    /// Returns the instance of its unit that it asks for in these iterations; -1: any. Throws UserError when
+    /// it is negative.
     int32_t instance_in(const LoopValues& loops) const;
 };
 
-/// "gemm", "transfer", "store"; the name of a kernel.
+/// Returns "gemm", "transfer", "store"; the name of a kernel.
 std::string_view operation_of(const BoundTask& task);
 
 struct BoundLoop {
@@ -204,12 +206,14 @@ struct TensorSpec {
     ElemType elem = ElemType::u8;
     std::vector<int64_t> shape;
     std::vector<int64_t> strides;  ///< elements; empty = dense
-    bool declared = false;         ///< by a tensor of the program: host arrays must have its shape
-    /// Of the host's array, which is converted at load and store; HOST_SAME: elem, nothing is converted.
+    bool declared = false;         ///< declared by a tensor of the program: host arrays must have its shape
+    /// Element type of the host's array, which is converted at load and store; HOST_SAME: elem, nothing is
+    /// converted.
     proto::HostElem host = proto::HOST_SAME;
-    BoundQuant quant;  ///< by which the host's floats become integers, and back
-    proto::Tensor::Follows follows = proto::Tensor::FREE;  ///< of an input
-    int64_t number = 0;                                    ///< of one that follows: position + plus
+    BoundQuant quant;                                      ///< maps the host's floats to integers, and back
+    proto::Tensor::Follows follows = proto::Tensor::FREE;  ///< way in which an input follows another one
+    /// Its number for an input that follows: position + plus.
+    int64_t number = 0;
     bool converts() const { return host != proto::HOST_SAME; }
 };
 
@@ -217,7 +221,7 @@ struct TensorSpec {
 struct DataImage {
     uint32_t buffer = 0;
     uint64_t offset = 0;
-    const DataSection* bytes = nullptr;  ///< of the module
+    const DataSection* bytes = nullptr;  ///< points into the module
 };
 
 /// A program with parameters, constants, addresses and units resolved: what control and model execute.
@@ -235,10 +239,10 @@ struct BoundProgram {
     std::vector<TensorSpec> outputs;
     std::vector<DataImage> data;
     bool carries_places = false;  ///< the program says of statements what source they were made of
-    /// Of a statement in its source, for messages; empty where that is not known.
+    /// Returns the position of a statement in its source, for messages; empty if unknown.
     SourcePos pos_of(size_t statement) const;
-    /// "program `p`, operation `conv1` (Conv), task `t` at net.py:7:1", for messages; the operation of compiled
-    /// networks alone, the place of programs that carry places.
+    /// Returns "program `p`, operation `conv1` (Conv), task `t` at net.py:7:1", for messages; the operation
+    /// of compiled networks alone, the place of programs that carry places.
     std::string where(const BoundTask& task) const;
     uint64_t ddr_bytes = 0, l2_bytes = 0;  ///< used, after allocation
     std::vector<uint64_t> l1_bytes;        ///< used, per engine

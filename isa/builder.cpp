@@ -27,7 +27,7 @@ proto::Quant make_quant(proto::Quant::Kind kind, int axis, uint32_t group_size,
     return quant;
 }
 
-/// Bytes from the first to past the last element.
+/// Returns the bytes from the first to past the last element.
 Expr reach(const TensorType& type) {
     Expr elements(1);
     if (type.stride_list.empty()) {

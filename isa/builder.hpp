@@ -42,7 +42,7 @@ class Expr {
     void write(proto::Expr& to) const;
     bool is_literal() const { return tokens_.empty(); }
     int64_t literal() const { return literal_; }
-    /// The number of a loop, if it is the variable of one; -1: it is not.
+    /// Returns the number of a loop, if it is the variable of one; -1: it is not.
     int64_t loop() const;
 
     friend Expr operator+(const Expr& a, const Expr& b) { return binary(proto::ExprToken::ADD, a, b); }
@@ -64,7 +64,7 @@ class Expr {
 };
 
 proto::Quant per_tensor(double scale, int64_t zero_point = 0);
-/// One scale per index of dimension `axis`; zero points all zero when left out.
+/// Makes a quantisation with one scale per index of dimension `axis`; zero points are all zero when left out.
 proto::Quant per_channel(int axis, const std::vector<double>& scales, std::vector<int64_t> zero_points = {});
 proto::Quant per_group(int axis, uint32_t group_size, const std::vector<double>& scales,
                        std::vector<int64_t> zero_points = {});
@@ -150,7 +150,7 @@ class Program {
 
     Expr param(const std::string& name, int64_t default_value, int64_t min, int64_t max);
     Expr constant(const std::string& name, const Expr& value);
-    /// size in bytes; align in bytes, a power of two; engine only for L1.
+    /// Adds a buffer: size in bytes; align in bytes, a power of two; engine only for L1.
     Buffer buffer(const std::string& name, Level level, const Expr& size, int64_t align = 1);
     Buffer l1_buffer(const std::string& name, const Expr& engine, const Expr& size, int64_t align = 1);
 
@@ -159,33 +159,34 @@ class Program {
     Region region(const std::string& name, Buffer buffer, const Expr& offset, const TensorType& type);
     Region region(const std::string& name, Buffer buffer, const Expr& offset, const Expr& extent,
                   const TensorType& type);
-    /// Untyped bytes, for transfers and stores.
+    /// Makes a region of untyped bytes, for transfers and stores.
     Region bytes(const std::string& name, Buffer buffer, const Expr& offset, const Expr& extent);
 
-    /// `name` may be empty.
+    /// Adds a transfer; `name` may be empty.
     Task transfer(const std::string& name, const Region& dst, const Region& src);
     Task store(const std::string& name, const Region& dst, const Region& src);
     Task compute(const std::string& opcode, const std::vector<Region>& inputs,
                  const std::vector<Region>& outputs, const std::string& name = "");
-    /// A kernel of the program on a line of workgroups; operands in the order of its buffers.
+    /// Returns a kernel of the program on a line of workgroups; operands in the order of its buffers.
     Task launch(const std::string& kernel, const std::vector<Region>& inputs,
                 const std::vector<Region>& outputs, int64_t workgroups, const std::vector<int64_t>& scalars);
     void wait(const std::vector<Task>& tokens);
 
-    /// Inclusive bounds; `body` receives the loop variable. max_in_flight 1 writes no decorator.
+    /// Opens a loop with inclusive bounds; `body` receives the loop variable.
     void loop(const std::string& variable, const Expr& first, const Expr& last, int64_t max_in_flight,
               const std::function<void(Expr)>& body);
 
-    /// A front-end operation; the result goes to Task::op.
+    /// Returns a front-end operation; the result goes to Task::op.
     uint32_t op(const std::string& id, const std::string& type);
     proto::Tensor& tensor(const std::string& id, proto::Tensor::Role role, ElemType elem,
                           const std::vector<int64_t>& shape, const std::string& buffer, int64_t offset = 0);
-    /// Bytes that stand in a buffer before the program starts. Result: 1 + index, for Tensor.data.
+    /// Returns the bytes that stand in a buffer before the program starts. Result: 1 + index, for
+    /// Tensor.data.
     uint32_t data(const std::string& name, const std::string& buffer, std::string bytes, int64_t offset = 0);
 
     KPUProgram& message() { return module_.program; }
     const Module& module() const { return module_; }
-    /// The module as built so far. Throws UserError when the structure is wrong.
+    /// Returns the module as built so far. Throws UserError when the structure is wrong.
     Module build() const&;
     Module build() &&;
 
@@ -198,10 +199,10 @@ class Program {
     std::vector<uint32_t> open_loops_;  ///< statements
 };
 
-/// The same as Program::data(), of a program that is built.
+/// Returns the same as Program::data(), of a program that is built.
 uint32_t add_data(Module& module, const std::string& name, const std::string& buffer, std::string bytes,
                   int64_t offset = 0);
-/// So many bytes that are not there (DataSection::promised).
+/// Adds a data section of `size` bytes that do not exist (DataSection::promised).
 void promise_data(Module& module, const std::string& name, const std::string& buffer, uint64_t size);
 
 }  // namespace kpu::builder

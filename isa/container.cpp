@@ -66,7 +66,7 @@ void check_magic(std::string_view bytes, const std::string& origin) {
 std::vector<Entry> read_table(std::string_view bytes, const std::string& origin) {
     check_magic(bytes, origin);
     if (bytes.size() < 16)
-        refuse(origin, "truncated: {} bytes are no header. Fix: copy the file again.", bytes.size());
+        refuse(origin, "truncated: {} bytes are not a header. Fix: copy the file again.", bytes.size());
     const uint64_t version = get(bytes, 8, 4), count = get(bytes, 12, 4);
     if (version != format_version) {
         refuse(origin, "container version {} is not supported (this is version {}). Fix: write it again.",
@@ -99,8 +99,8 @@ std::vector<Entry> read_table(std::string_view bytes, const std::string& origin)
                 "section {} is misplaced: the table says byte {}, it belongs at byte {}, {}. Fix: write the "
                 "sections in the order of the table, without gaps.",
                 i, entry.offset, start,
-                i == 0 ? std::string("right behind the table's CRC-32C")
-                       : fmt::format("the first multiple of {} behind section {}, which ends at byte {}",
+                i == 0 ? std::string("right after the table's CRC-32C")
+                       : fmt::format("the first multiple of {} after section {}, which ends at byte {}",
                                      data_alignment, i - 1, end));
         }
         if (const uint64_t reserved = get(bytes, at + 28, 4); reserved != 0)
@@ -142,7 +142,7 @@ Module parse(std::string_view bytes, const std::string& origin, const MakeSectio
     check_section(program, entries[0].crc, 0, origin);
     const Packing packing = entries[0].kind == packed_program_section ? Packing::zlib : Packing::none;
     if (!parse_message(program, packing, module.program))
-        refuse(origin, "the program section is no valid KPUProgram message{}. Fix: write it again.",
+        refuse(origin, "the program section is not a valid KPUProgram message{}. Fix: write it again.",
                packing == Packing::none ? fault_text(program) : "");
     check_structure(module.program, origin);
     size_t next = 1;

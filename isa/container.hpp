@@ -7,10 +7,10 @@
 
 namespace kpu {
 
-/// What a container begins with.
+/// First bytes of a container.
 constexpr std::string_view container_magic("KPUPROG\0", 8);
 
-/// Whether a file begins as a Python pickle, which is refused by name.
+/// True if a file begins as a Python pickle, which is refused by name.
 bool is_pickle(std::string_view head);
 
 /// Container (.kpu), little-endian: magic "KPUPROG\0", u32 version, u32 section count, section table
@@ -22,7 +22,8 @@ bool is_pickle(std::string_view head);
 /// last one. Reads a container; data sections are memory-mapped; side files are found relative to the
 /// container's folder. Throws UserError naming the file and what is wrong (a pickle is refused by name).
 Module read_container(const std::string& path);
-/// The same from memory; data sections are copied, side files are found relative to the folder of `origin`.
+/// Returns the same from memory; data sections are copied, side files are found relative to the folder of
+/// `origin`.
 Module parse_container(std::string_view bytes, const std::string& origin);
 
 /// Maps the side file of a data entry, found relative to `folder`, and checks its size and SHA-256. Throws
@@ -30,12 +31,13 @@ Module parse_container(std::string_view bytes, const std::string& origin);
 DataSection load_side_file(const proto::Data& data, const std::string& folder);
 
 std::string serialize_container(const Module& module);
-/// SHA-256 (hex) that tells programs apart. Of data it takes the recorded digests, so mapped bytes stay unread.
+/// Returns an SHA-256 (hex) that tells programs apart. For data it takes the recorded digests, so mapped
+/// bytes stay unread.
 std::string program_digest(const Module& module);
 /// Writes atomically (temporary file, then rename). Throws UserError.
 void write_container(const Module& module, const std::string& path);
 
-/// Structure checks that make every index, count and expression of an untrusted program safe to use.
+/// Checks the structure so that every index, count and expression of an untrusted program is safe to use.
 /// Throws UserError naming the field.
 void check_structure(const KPUProgram& program, const std::string& origin);
 /// The same but for fields that this version does not know and for what the text of a kernel cannot hold, which

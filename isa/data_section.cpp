@@ -48,7 +48,8 @@ void DataSection::check() const {
     });
 }
 
-/// Only whole pages: those at the ends may hold what is a neighbour's. They come back when they are read again.
+/// Gives whole pages back to the system only: those at the ends may hold what is a neighbour's. They come
+/// back when they are read again.
 void DataSection::give_back(std::string_view bytes) const {
     constexpr uintptr_t page = 4096;
     if (!pending_) return;

@@ -17,19 +17,20 @@ class DataSection {
 
     DataSection() = default;
     static DataSection of(std::string bytes);
-    /// Bytes of a mapped file, which `mapping` keeps.
+    /// Returns the bytes of a mapped file, which `mapping` keeps.
     static DataSection mapped(std::string_view bytes, std::shared_ptr<const void> mapping, Check check);
 
-    /// So many bytes that nobody made, of a program that only its time is asked of. Reading them is an InternalError.
+    /// Makes a section of `size` bytes that nobody made, for a program that only its time is asked of.
+    /// Reading them is an InternalError.
     static DataSection promised(uint64_t size);
 
     uint64_t size() const { return promised_ > 0 ? promised_ : bytes_.size(); }
     /// Throws what the check throws, as the other readers do.
     std::string_view bytes() const;
-    /// All bytes in order; behind it the pages of a mapped file go back to the system, so that who copies them does
-    /// not hold them twice.
+    /// Passes all bytes to `take` in order; after each block the pages of a mapped file go back to the
+    /// system, so that a copy does not hold the bytes twice.
     void read_once(const std::function<void(uint64_t offset, std::string_view block)>& take) const;
-    /// As the container recorded it, or of the bytes.
+    /// Returns the checksum that the container recorded, or else computes that of the bytes.
     uint32_t crc() const;
     void record_crc(uint32_t crc) { recorded_crc_ = crc, has_crc_ = true; }
 

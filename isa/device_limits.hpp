@@ -10,7 +10,7 @@
 
 namespace kpu {
 
-/// One type variant of a family with its types filled in, e.g. gemm.int8<i8>.with_bias.
+/// A type variant of a family with its types filled in, e.g. gemm.int8<i8>.with_bias.
 struct TypeVariant {
     enum class QuantRule : uint8_t { free, required, absent };
     struct Binding {
@@ -29,7 +29,7 @@ struct TypeVariant {
         quant_on;  ///< operand that must carry quant (dst, src); empty = the family's default operands
 };
 
-/// What the verifier and the control engine need to know of a device; platforms fill it.
+/// Properties of a device that the verifier and the control engine need; platforms fill it.
 struct DeviceLimits {
     std::string name;      ///< empty: device-agnostic
     bool agnostic = true;  ///< no device known: capacities and counts are not checked
@@ -37,7 +37,7 @@ struct DeviceLimits {
     uint64_t l1_bytes = 16ull << 20;  ///< per engine
     uint64_t l2_bytes = 64ull << 20;
     uint64_t ddr_bytes = 256ull << 20;
-    /// By UnitKind; of an engine's kinds: what every engine has.
+    /// Number of units, indexed by UnitKind; for kinds that engines have, the number that every engine has.
     std::array<uint32_t, max_unit_kinds> units{};
     uint32_t count(UnitKind kind) const { return units[static_cast<size_t>(kind)]; }
     uint32_t& count(UnitKind kind) { return units[static_cast<size_t>(kind)]; }
@@ -47,9 +47,10 @@ struct DeviceLimits {
     std::vector<std::string> arrays;    ///< shape of each engine's systolic arrays, as "16x16"
 };
 
-/// SHA-256 (hex) over all that decides whether a program is legal on the device: units, capacities, variants, shapes
-/// of the arrays. Rates, latencies and energy do not count, nor the name; nor the size of DDR, which no tile depends
-/// on and which every program is checked against by itself. What a compiled program keeps as its target_hash.
+/// Returns an SHA-256 (hex) over all that decides whether a program is legal on the device: units,
+/// capacities, variants, shapes of the arrays. Rates, latencies and energy do not count, nor the name; nor
+/// the size of DDR, which no tile depends on and which every program is checked against by itself. What a
+/// compiled program keeps as its target_hash.
 std::string legality_hash(const DeviceLimits& limits);
 
 }  // namespace kpu

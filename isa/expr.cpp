@@ -33,7 +33,7 @@ std::optional<int64_t> compute(Token::Kind op, int64_t a, int64_t b) {
     }
 }
 
-/// The value of an expression whose loop variables, if any, stop it: nothing then.
+/// Returns the value of an expression whose loop variables, if any, stop it: nothing then.
 std::optional<int64_t> value_of(const proto::Expr& expr, const std::vector<int64_t>& constants,
                                 const std::vector<int64_t>& params) {
     std::array<int64_t, max_expr_stack> stack;

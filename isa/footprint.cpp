@@ -12,7 +12,8 @@ struct Axis {
 };
 using Axes = std::vector<Axis>;
 
-/// Dimensions that have more than one element, smallest stride first; strides in elements times `unit`.
+/// Returns the dimensions that have more than one element, smallest stride first; strides in elements times
+/// `unit`.
 Axes axes_of(const BoundRegion& region, int64_t unit) {
     Axes axes;
     for (size_t d = 0; d < region.shape.rank; ++d) {
@@ -55,7 +56,7 @@ class Difference {
             span_[i] = span_[i + 1] + axes_[i].stride * (axes_[i].count - 1);
         }
     }
-    /// Whether some difference d satisfies low <= d <= high.
+    /// True if some difference d satisfies low <= d <= high.
     bool reaches(int64_t low, int64_t high) {
         steps_ = 0;
         return search(0, low - target_, high - target_);
@@ -74,7 +75,7 @@ class Difference {
         axes_.push_back({stride, count});
     }
 
-    /// Whether axes from `depth` on can sum to a value in [low, high].
+    /// True if axes from `depth` on can sum to a value in [low, high].
     bool search(size_t depth, int64_t low, int64_t high) {
         if (high < 0 || low > span_[depth]) return false;
         if (low <= 0 || high >= span_[depth]) return true;  // all at their first, or all at their last index

@@ -24,10 +24,11 @@ Footprint footprint_of(const BoundRegion& region, uint64_t address);
 /// which the exact answer would take millions of steps, are answered true.
 bool overlap(const Footprint& a, const Footprint& b);
 
-/// The same for two windows at addresses that nobody has checked: one outside every memory touches nothing.
+/// Does the same for two windows at addresses that nobody has checked: one outside every memory touches
+/// nothing.
 bool windows_overlap(const BoundRegion& a, int64_t address_a, const BoundRegion& b, int64_t address_b);
 
-/// Whether two elements of the region share a byte of storage. Assumes that strides nest, as those of tensors
+/// True if two elements of the region share a byte of storage. Assumes that strides nest, as those of tensors
 /// do; strides that do not nest count as overlapping.
 bool overlaps_itself(const BoundRegion& region);
 

@@ -10,7 +10,7 @@
 
 namespace kpu {
 
-/// Statement indices of the loops around a statement, outermost first.
+/// Returns the statement indices of the loops around a statement, outermost first.
 std::vector<uint32_t> loops_around(const BoundProgram& program, uint32_t statement);
 
 /// Ranges of the variables of the loops around a statement, outermost first; a range with lo > hi: no
@@ -24,16 +24,16 @@ enum class Visited : uint8_t { all, stopped, too_many };
 Visited for_each_iteration(const BoundProgram& program, uint32_t statement, uint64_t& budget,
                            const std::function<bool(const LoopValues&)>& visit);
 
-/// Variable and value of the loops around a statement, outermost first, as far as `loops` has values.
+/// Returns variable and value of the loops around a statement, outermost first, as far as `loops` has values.
 std::vector<std::pair<std::string, int64_t>> iteration_of(const BoundProgram& program, uint32_t statement,
                                                           const LoopValues& loops);
-/// "i=3, j=0": the iteration that a statement stands in, as far as `loops` has values.
+/// Returns "i=3, j=0": the iteration that a statement stands in, as far as `loops` has values.
 std::string iteration_text(const BoundProgram& program, uint32_t statement, const LoopValues& loops);
-/// The same for messages: " (i=3, j=0)", empty outside loops.
+/// Returns the same for messages: " (i=3, j=0)", empty outside loops.
 std::string in_iteration(const BoundProgram& program, uint32_t statement, const LoopValues& loops);
-/// " at file:line:column" of a statement; empty when the program carries no positions.
+/// Returns " at file:line:column" of a statement; empty when the program carries no positions.
 std::string place_text(const BoundProgram& program, uint32_t statement);
-/// The same of a task of a program that carries places; else empty.
+/// Returns the same of a task of a program that carries places; else empty.
 std::string place_text(const BoundProgram& program, const BoundTask& task);
 
 }  // namespace kpu

@@ -42,7 +42,7 @@ class FieldWalk {
     }
 
   private:
-    /// Message and enum fields of a message type: all that needs a look. (No enum field is repeated.)
+    /// Returns message and enum fields of a message type: all that needs a look. (No enum field is repeated.)
     const std::vector<const FieldDescriptor*>& fields_of(const Descriptor* type) {
         const auto [it, inserted] = fields_.try_emplace(type);
         if (inserted) {

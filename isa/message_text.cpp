@@ -21,7 +21,7 @@ using google::protobuf::Message;
 
 constexpr int deepest_text = 16;  ///< no message of ours needs as much
 
-/// The texts between double quotes.
+/// Returns the texts between double quotes.
 std::vector<std::string> quoted(const std::string& message) {
     std::vector<std::string> found;
     for (size_t from = message.find('"'); from != std::string::npos; from = message.find('"', from)) {
@@ -33,7 +33,7 @@ std::vector<std::string> quoted(const std::string& message) {
     return found;
 }
 
-/// The message and all that it is made of.
+/// Gathers the message and all that it is made of.
 void gather(const Descriptor* type, std::set<const Descriptor*>& types) {
     if (!types.insert(type).second) return;
     for (int i = 0; i < type->field_count(); ++i) {
@@ -41,7 +41,7 @@ void gather(const Descriptor* type, std::set<const Descriptor*>& types) {
     }
 }
 
-/// "DDR, L2, L1": what fields of the name take.
+/// Returns "DDR, L2, L1": what fields of the name take.
 std::string values_of(const Descriptor* root, const std::string& field) {
     std::set<const Descriptor*> types;
     gather(root, types);
@@ -83,7 +83,7 @@ class Collector final : public google::protobuf::io::ErrorCollector {
                 static_cast<uint32_t>(found - (before.rfind('\n') + 1) + 1)};
     }
 
-    /// The parser's message in words for people who do not know it.
+    /// Returns the parser's message in words for people who do not know it.
     std::string explain(const std::string& message) const {
         const std::vector<std::string> names = quoted(message);
         if (starts_with(message, "Message type \"") && names.size() == 2)
@@ -92,7 +92,7 @@ class Collector final : public google::protobuf::io::ErrorCollector {
             const std::string own =
                 options_.explain_value == nullptr ? "" : options_.explain_value(names[0], names[1]);
             if (!own.empty()) return own;
-            return fmt::format("`{}` is no value of `{}`. Fix: give {}.", names[0], names[1],
+            return fmt::format("`{}` is not a value of `{}`. Fix: give {}.", names[0], names[1],
                                values_of(type_, names[1]));
         }
         if (starts_with(message, "Non-repeated field") && names.size() == 1)
@@ -101,7 +101,7 @@ class Collector final : public google::protobuf::io::ErrorCollector {
             return fmt::format("groups are nested deeper than {}. Fix: leave some out.", deepest_text);
         if (starts_with(message, "Invalid control characters") ||
             starts_with(message, "Interpreting non ascii"))
-            return "here are bytes that are no text. Fix: remove them; a file of text holds nothing else.";
+            return "here are bytes that are not text. Fix: remove them; a file of text holds nothing else.";
         constexpr std::string_view expected = "Expected ";
         for (const std::string_view between : {std::string_view(", got: "), std::string_view(", found ")}) {
             const size_t at = message.find(between);
@@ -113,7 +113,7 @@ class Collector final : public google::protobuf::io::ErrorCollector {
                 "`{}` stands where {} is expected. Fix: write `field: value` or `group {{ ... }}`.", got,
                 message.substr(expected.size(), at - expected.size()));
         }
-        return "this is no protobuf text. Fix: write `field: value` or `group { ... }`.";
+        return "this is not protobuf text. Fix: write `field: value` or `group { ... }`.";
     }
 
     static std::string unknown_field(const std::string& message, const std::vector<std::string>& names) {
@@ -147,7 +147,7 @@ void parse_message_text(std::string_view text, const std::string& origin, Messag
     if (options.places != nullptr) parser.WriteLocationsTo(options.places);
     google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
     const bool ok = parser.Parse(&stream, &message);
-    if (!ok && !diagnostics.has_errors()) diagnostics.error({origin, 0, 0}, "this is no protobuf text");
+    if (!ok && !diagnostics.has_errors()) diagnostics.error({origin, 0, 0}, "this is not protobuf text");
 }
 
 }  // namespace kpu

@@ -11,7 +11,7 @@
 namespace kpu {
 
 struct MessageTextOptions {
-    /// When given, knows afterwards where each field stands.
+    /// Receives the place of each field when given.
     google::protobuf::TextFormat::ParseInfoTree* places = nullptr;
     /// Words for a value that an enum field does not have; empty, or no function: general ones.
     std::string (*explain_value)(std::string_view value, std::string_view field) = nullptr;

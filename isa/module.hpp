@@ -16,7 +16,7 @@ namespace kpu {
 
 using proto::KPUProgram;
 
-/// Where the parts of a program stand in its source text. Empty for programs from the builder, and from
+/// Places of the parts of a program in its source text. Empty for programs from the builder, and from
 /// containers without places.
 struct SourceMap {
     struct Place {
@@ -29,8 +29,8 @@ struct SourceMap {
     std::vector<Place> regions;           ///< parallel to KPUProgram.region
     std::vector<Place> buffers;           ///< parallel to KPUProgram.buffer
     std::vector<Place> constants;         ///< parallel to KPUProgram.constant
-    std::vector<kernel::Source> kernels;  ///< with their places, all files together
-    Place device;  ///< of the device directive, or of the declarations with the inline device
+    std::vector<kernel::Source> kernels;  ///< texts with their places, all files together
+    Place device;  ///< place of the device directive, or of the declarations with the inline device
 };
 
 /// A program with what stands beside it: source places and data sections (parallel to KPUProgram.data).
@@ -40,7 +40,7 @@ struct Module {
     Module();
     Module(const Module& other);
     Module(Module&& other) = default;
-    Module& operator=(const Module& other);  ///< of rvalues too: the messages belong to the other arena
+    Module& operator=(const Module& other);  ///< copies rvalues too: the messages belong to the other arena
 
   private:
     std::shared_ptr<google::protobuf::Arena> arena_;
@@ -56,7 +56,7 @@ struct Module {
     SourcePos pos_of_buffer(size_t index) const;
     SourcePos pos_of_constant(size_t index) const;
     SourcePos pos_of_device() const { return {origin, source.device.line, source.device.column}; }
-    /// A part of `program`, which keeps the messages alive.
+    /// Returns a part of `program`, which keeps the messages alive.
     template <typename Part>
     std::shared_ptr<Part> shared(Part& part) const {
         return {arena_, &part};

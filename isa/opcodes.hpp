@@ -54,7 +54,7 @@ enum class OpcodeClass : uint8_t {
     convert
 };
 
-/// What a vector unit counts of a task, in each pass.
+/// Unit of the work that a vector unit counts, in each pass.
 enum class WorkCount : uint8_t {
     results,       ///< elements of the outputs
     operands,      ///< elements of the first input
@@ -62,7 +62,7 @@ enum class WorkCount : uint8_t {
     result_bytes,  ///< bytes of the outputs: data is only moved
 };
 
-/// What a vector unit reads of the first operand.
+/// Part of the first operand that a vector unit reads.
 enum class OperandRead : uint8_t {
     whole,
     slice,  ///< the part that starts, ends, axes and steps name
@@ -123,17 +123,17 @@ struct OpcodeSpec {
     Traits traits;  ///< what compilers ask
 };
 
-/// What the row says of operand i; variadic operands repeat the last one of the row.
+/// Returns the row's entry for operand i; variadic operands repeat the last one of the row.
 const OperandSpec& operand_spec(const std::vector<OperandSpec>& operands, size_t i);
 
 const std::vector<OpcodeSpec>& opcode_table();
 const OpcodeSpec& opcode(OpcodeId id);
 std::optional<OpcodeId> find_opcode(std::string_view name);
-/// The known name nearest to `name` by edit distance; for "did you mean".
+/// Returns the known name nearest to `name` by edit distance; for "did you mean".
 std::string nearest_opcode(std::string_view name);
 
-/// What a vector unit is charged for each unit of work on elements of a type: a name in the energy table,
-/// without its component ("op.i8", "op.transcendental", "move").
+/// Returns the energy action that a vector unit is charged for each unit of work on elements of a type: a
+/// name in the energy table, without its component ("op.i8", "op.transcendental", "move").
 std::string_view energy_action(const OpcodeSpec& spec, ElemType type);
 
 }  // namespace kpu

@@ -34,7 +34,7 @@ constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
     throw UserError(std::move(found));
 }
 
-/// Control characters but those that `but` has.
+/// True for control characters but those that `but` has.
 bool has_controls(std::string_view text, std::string_view but) {
     return std::any_of(text.begin(), text.end(), [&](char c) {
         return (static_cast<uint8_t>(c) < ' ' || c == '\x7f') && but.find(c) == std::string_view::npos;
@@ -90,7 +90,7 @@ class NoErrors final : public google::protobuf::io::ErrorCollector {
     }
 };
 
-/// Where the parts of a program stand in its text, which has been parsed.
+/// Finds the places of the parts of a program in its text, which has been parsed.
 SourceMap places_in(std::string_view text, const KPUProgram& program, const std::string& origin) {
     using google::protobuf::io::Tokenizer;
     SourceMap map;
@@ -135,7 +135,7 @@ SourceMap places_in(std::string_view text, const KPUProgram& program, const std:
 void read_text(std::string_view text, Module& module) {
     Diagnostics diagnostics;
     parse_message_text(text, module.origin, module.program, diagnostics);
-    if (diagnostics.has_errors()) {  // behind the first one, the parser is lost
+    if (diagnostics.has_errors()) {  // after the first one, the parser is lost
         Diagnostics first;
         first.add(diagnostics.all().front());
         throw UserError(std::move(first));

@@ -13,8 +13,8 @@ namespace kpu {
 /// side files only; it has no checksum, so that what is cut between two fields goes unseen.
 enum class MessageForm { serialized, text };
 
-/// By the first bytes of a file; nothing if it is neither. A serialized message is told by its fields, a text by its
-/// first word, which is a field's name with `:` or `{` behind it.
+/// Tells the form by the first bytes of a file; nothing if it is neither. A serialized message is told by its
+/// fields, a text by its first word, which is a field's name followed by `:` or `{`.
 std::optional<MessageForm> message_form(std::string_view head);
 
 /// Reads one of the two forms, as told by message_form(). What a container is refused for, it is refused for, with the
@@ -27,7 +27,8 @@ constexpr uint64_t max_program_bytes = 1u << 30;
 enum class Packing { none, zlib };
 /// Parses at most max_program_bytes; false if the bytes are no such message.
 bool parse_message(std::string_view bytes, Packing packing, KPUProgram& program);
-/// " at byte N (KPUProgram.statement[2].task): truncated ..."; empty if nothing is wrong with the form.
+/// Returns " at byte N (KPUProgram.statement[2].task): truncated ..."; empty if nothing is wrong with the
+/// form.
 std::string fault_text(std::string_view bytes);
 
 }  // namespace kpu

@@ -25,7 +25,7 @@ const std::vector<int64_t>& ints(const BoundAttrs& attrs, std::string_view name)
     return required(attrs, name, "a list of integers").ints;
 }
 
-/// A dimension given from the front, or negative from the back.
+/// Returns a dimension given from the front, or negative from the back.
 size_t dimension(int64_t value, const Dims& shape, std::string_view name) {
     const int64_t at = value < 0 ? value + shape.rank : value;
     if (at < 0 || at >= shape.rank) {

@@ -9,15 +9,15 @@
 
 namespace kpu {
 
-/// What a shape rule needs of an operand; `elem` is only for messages.
+/// Type and shape of an operand for a shape rule; `elem` is only for messages.
 struct TypedShape {
     ElemType elem = ElemType::none;
     Dims shape;
 };
 
-/// Shapes of the outputs of an opcode. The rules of isa/opcodes/ are the only ones: the verifier, the engines
-/// and the compiler ask here. Throws UserError "gemm: A i8[2,3] ... Fix: ..." on operands or attributes that
-/// do not fit.
+/// Returns the shapes of the outputs of an opcode. The rules of isa/opcodes/ are the only ones: the verifier,
+/// the engines and the compiler ask here. Throws UserError "gemm: A i8[2,3] ... Fix: ..." on operands or
+/// attributes that do not fit.
 std::vector<Dims> infer_shapes(const OpcodeSpec& spec, const std::vector<TypedShape>& inputs,
                                const BoundAttrs& attrs);
 
@@ -38,30 +38,30 @@ class ShapeCase {
 
     size_t inputs() const { return inputs_.size(); }
     const Dims& in(size_t i) const { return inputs_[i].shape; }
-    /// The declared shape of the first output; null when there is none.
+    /// Returns the declared shape of the first output; null when there is none.
     const Dims* declared() const { return outputs_.empty() ? nullptr : &outputs_[0].shape; }
 
     std::string input_text(size_t i) const;  ///< "A i8[64,32]"
     std::string output_text() const;         ///< "Y i8[64,32]", or "Y"
     std::string operands_text() const;       ///< all of them, with commas
 
-    /// A required attribute. Throws UserError when it is missing.
+    /// Returns a required attribute. Throws UserError when it is missing.
     const BoundAttr& attribute(std::string_view name) const;
     const std::vector<int64_t>& ints(std::string_view name) const { return attribute(name).ints; }
-    /// A list of `count` integers, none below `least`.
+    /// Returns a list of `count` integers, none below `least`.
     const std::vector<int64_t>& ints(std::string_view name, size_t count, int64_t least) const;
-    /// The same of one that may be left out: `fallback` everywhere then.
+    /// Returns the same of one that may be left out: `fallback` everywhere then.
     std::vector<int64_t> ints_or(std::string_view name, size_t count, int64_t least, int64_t fallback) const;
-    /// A word that is one of `allowed`; the first of them when it is left out.
+    /// Returns a word that is one of `allowed`; the first of them when it is left out.
     std::string_view word(std::string_view name, std::initializer_list<std::string_view> allowed) const;
-    /// The `axis` attribute as a dimension of the first input.
+    /// Returns the `axis` attribute as a dimension of the first input.
     size_t axis() const;
 
     template <class... Args>
     [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
         refuse(fmt::format(text, std::forward<Args>(args)...));
     }
-    /// Something to tell about shapes that are allowed.
+    /// Warns about something in shapes that are allowed.
     void warn(std::string text) const { warning_ = std::move(text); }
     const std::string& warning() const { return warning_; }
 
@@ -73,27 +73,30 @@ class ShapeCase {
     mutable std::string warning_;
 };
 
-/// "A i8[64,32]"; without the type where there is none.
+/// Returns "A i8[64,32]"; without the type where there is none.
 std::string operand_text(std::string_view name, const TypedShape& operand);
-/// "[64,32]"
+/// Returns "[64,32]"
 std::string shape_text(const Dims& shape);
 
-/// Row-major strides of a shape, in elements.
+/// Returns the row-major strides of a shape, in elements.
 Dims row_major(const Dims& shape);
 
-/// The `axis` attribute as a dimension of `shape`. Throws UserError when there is no such dimension.
+/// Returns the `axis` attribute as a dimension of `shape`. Throws UserError when there is no such dimension.
 size_t axis_of(const Dims& shape, const BoundAttrs& attrs);
 
-/// What slice takes along one dimension: indices first, first + step, ... (count of them).
+/// Indices that slice takes along one dimension: first, first + step, ... (count of them).
 struct SliceRange {
     int64_t first = 0, count = 0, step = 1;
 };
-/// Of a dimension of this size; a step other than 0. A slice that takes nothing has count 0.
+/// Returns the range along a dimension of this size; a step other than 0. A slice that takes nothing has
+/// count 0.
 SliceRange slice_range(int64_t size, int64_t start, int64_t end, int64_t step);
-/// One range per dimension of X. Throws UserError on lists that do not fit, a step of 0, an empty slice.
+/// Returns one range per dimension of X. Throws UserError on lists that do not fit, a step of 0, an empty
+/// slice.
 std::vector<SliceRange> slice_ranges(const Dims& x, const BoundAttrs& attrs);
 
-/// Which dimensions of X `axes` names. Throws UserError on an empty list, repetitions, unknown dimensions.
+/// Marks the dimensions of X that `axes` names. Throws UserError on an empty list, repetitions, unknown
+/// dimensions.
 std::vector<bool> reduced_axes(const Dims& x, const BoundAttrs& attrs);
 
 /// Y = resize(X): index i along a dimension of Y lies at position(i) of X, in binary64.
@@ -112,7 +115,7 @@ struct ResizeRule {
 };
 ResizeRule resize_rule(const Dims& x, const Dims& y, const BoundAttrs& attrs);
 
-/// Groups of channels of a convolution whose X has `channels`.
+/// Returns the groups of channels of a convolution whose X has `channels`.
 int64_t conv_groups(const OpcodeSpec& spec, const BoundAttrs& attrs, int64_t channels);
 
 }  // namespace kpu

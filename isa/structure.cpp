@@ -63,7 +63,7 @@ class StructureCheck {
     }
 
   private:
-    /// An enum value that this version does not know: found here, worded there.
+    /// Reports an enum value that this version does not know: found here, worded there.
     void known(const google::protobuf::Message& message, bool enums_known) const {
         if (!enums_known) check_known_fields(message, origin_);
     }
@@ -81,7 +81,8 @@ class StructureCheck {
         }
     }
 
-    /// Postfix form: every operator finds its operands, exactly one value is left, the stack stays bounded.
+    /// Checks the postfix form: every operator finds its operands, exactly one value is left, the stack stays
+    /// bounded.
     void check_expr(const proto::Expr& expr, const Field& field, int constants, int params, int depth) const {
         if (expr.token_size() == 0) fail(field, "is empty. Fix: give an integer expression.");
         if (expr.token_size() > max_expr_tokens) fail(field, "has more than {} tokens.", max_expr_tokens);
@@ -135,7 +136,7 @@ class StructureCheck {
         }
     }
 
-    /// NaN has many bit patterns and one text.
+    /// Refuses a NaN, which has many bit patterns and one text.
     void check_real(double value, const Field& field) const {
         if (std::isnan(value)) fail(field, "is not a number (NaN).");
     }
@@ -196,7 +197,7 @@ class StructureCheck {
         }
     }
 
-    /// One pass with a stack of open loops; notes at what depth each region is declared and used.
+    /// Makes one pass with a stack of open loops; notes at what depth each region is declared and used.
     void check_statements() {
         region_depth_.assign(static_cast<size_t>(program_.region_size()), -1);
         region_end_.assign(static_cast<size_t>(program_.region_size()), 0);

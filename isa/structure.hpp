@@ -7,10 +7,10 @@
 
 namespace kpu {
 
-/// A name of letters, digits, _ - and ., that ends in .kern.
+/// True for a name of letters, digits, _ - and ., that ends in .kern.
 bool is_kernel_file_name(std::string_view name);
 
-/// A name of a file as messages show it: printable, and not too long.
+/// Returns a name of a file as messages show it: printable, and not too long.
 std::string escaped(const std::string& name);
 
 /// The nesting of a program whose structure has been checked; parallel to KPUProgram.statement.
@@ -24,14 +24,14 @@ Nesting nesting_of(const KPUProgram& program);
 /// slow.
 void check_known_fields(const google::protobuf::Message& message, const std::string& origin);
 
-/// The part of check_structure() that concerns the kernels that the program carries.
+/// Checks the kernels that the program carries, as a part of check_structure().
 void check_kernel_files(const KPUProgram& program, const std::string& origin);
 
-/// The part of check_structure() that concerns places and the files that they name.
+/// Checks places and the files that they name, as a part of check_structure().
 void check_places(const KPUProgram& program, const std::string& origin);
 
-/// The part of check_structure() that concerns parameters, places, tensors, ops and data: what the metadata lines of
-/// a text give.
+/// Checks parameters, places, tensors, ops and data, as a part of check_structure(): what the metadata lines
+/// of a text give.
 void check_host_side(const KPUProgram& program, const std::string& origin);
 
 }  // namespace kpu

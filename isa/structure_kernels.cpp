@@ -29,7 +29,7 @@ bool is_kernel_file_name(std::string_view name) {
     });
 }
 
-/// Files of kernels are written beside a program's text, so their names lead nowhere else.
+/// Checks names of kernel files, which are written beside a program's text, so their names lead nowhere else.
 void check_kernel_files(const KPUProgram& program, const std::string& origin) {
     std::unordered_set<std::string_view> paths, names;
     for (int i = 0; i < program.kernel_file_size(); ++i) {

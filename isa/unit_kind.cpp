@@ -107,7 +107,7 @@ Row other(UnitKind kind, std::string_view name, std::string_view nem_name, UnitR
     return row;
 }
 
-/// The table. A new kind is one row here, with a number of its own.
+/// Returns the table. A new kind is one row here, with a number of its own.
 std::vector<Row> all_rows() {
     return {
         array(),
@@ -128,7 +128,7 @@ std::vector<Row> all_rows() {
     };
 }
 
-/// By number: index of its row, -1: none.
+/// Makes an index by number: position of its row, -1: none.
 std::array<int8_t, max_unit_kinds> make_index() {
     std::array<int8_t, max_unit_kinds> index{};
     index.fill(-1);

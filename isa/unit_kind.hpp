@@ -38,8 +38,8 @@ enum class UnitRole : uint8_t {
 
 enum class ClockDomain : uint8_t { core, array, sram, interconnect, ddr };
 
-/// One row for each kind of unit: what programs, devices, model, statistics and reports know of it. What only
-/// the model knows, its module and its plan of a task, stands in the unit's own folder.
+/// The row of a kind of unit: what programs, devices, model, statistics and reports know of it. What only the
+/// model knows, its module and its plan of a task, stands in the unit's own folder.
 struct UnitKindRow {
     UnitKind kind = UnitKind::device;
     std::string_view name;      ///< in unit names: e0_<name>1
@@ -59,23 +59,23 @@ struct UnitKindRow {
     std::string_view meaning;      ///< for `list units`
 };
 
-/// All rows, those that NEM names first.
+/// Returns all rows, those that NEM names first.
 const std::vector<UnitKindRow>& unit_kinds();
 const UnitKindRow& row_of(UnitKind kind);
 bool is_unit_kind(uint64_t number);       ///< whether a row has this number
 std::string_view name_of(UnitKind kind);  ///< as NEM spells it: NMU CSTL DMA VPU SEQ sDMA WDM
-/// NEM names of the kinds that are wanted, for messages: "NMU, CSTL, DMA or VPU".
+/// Returns the NEM names of the kinds that are wanted, for messages: "NMU, CSTL, DMA or VPU".
 std::string names_of_units(bool (*wanted)(const UnitKindRow&), std::string_view separator,
                            std::string_view last);
 std::optional<UnitKind> parse_unit_kind(std::string_view nem_name);
 
-/// Of a memory's kind: its level; of other kinds: nothing.
+/// Returns the level of a memory's kind; nothing for other kinds.
 std::optional<Level> level_of(UnitKind kind);
 UnitKind kind_of(Level level);
 
 inline bool computes(UnitKind kind) { return row_of(kind).role == UnitRole::compute; }
 inline bool moves(UnitKind kind) { return row_of(kind).role == UnitRole::mover; }
-/// Whether tasks are given to it.
+/// True if tasks are given to it.
 inline bool executes_tasks(UnitKind kind) { return computes(kind) || moves(kind); }
 inline bool carries_bytes(UnitKind kind) { return row_of(kind).role == UnitRole::memory; }
 

@@ -35,7 +35,7 @@ void verify_bare_l1(const VerifyContext& context) {
     }
 }
 
-/// A compiled program was fitted to one device: elsewhere it may be legal and still not what was meant.
+/// Checks that a compiled program is for this device: elsewhere it may be legal and still not what was meant.
 void verify_target(const Module& module, const DeviceLimits& limits, Diagnostics& found) {
     const KPUProgram& program = module.program;
     if (limits.agnostic || program.target_hash().empty() || program.target_hash() == legality_hash(limits))
@@ -63,7 +63,7 @@ void verify_task(const VerifyContext& context, const BoundTask& task, uint32_t s
     verify_aliasing(context, task, statement);
 }
 
-/// The bound program; without meaning when an error was found.
+/// Returns the bound program; without meaning when an error was found.
 BoundProgram run_passes(const Module& module, const DeviceLimits& limits, const VerifyOptions& options,
                         Diagnostics& found) {
     try {

@@ -25,8 +25,8 @@ bool same_window(const BoundRegion& a, const BoundRegion& b) {
            a.shape == b.shape && a.strides == b.strides;
 }
 
-/// Whether two regions share an element in some iteration of the task; the first such iteration.
-/// Undecided (too many iterations) counts as no: the race detector of a run decides then.
+/// True if two regions share an element in some iteration of the task; the first such iteration. Undecided
+/// (too many iterations) counts as no: the race detector of a run decides then.
 std::optional<LoopValues> overlap_in(const VerifyContext& context, uint32_t statement, const BoundRegion& a,
                                      const BoundRegion& b) {
     if (a.buffer != b.buffer) return std::nullopt;
@@ -52,7 +52,7 @@ bool is_decorated(const proto::Operand& operand, std::string_view name) {
                        [&](const proto::Decorator& decorator) { return decorator.name() == name; });
 }
 
-/// Bytes from the start of a region that its elements cover without a gap.
+/// Returns the bytes from the start of a region that its elements cover without a gap.
 uint64_t covered_bytes(const BoundRegion& region) {
     if (!region.typed()) return region.extent;
     std::vector<std::pair<int64_t, int64_t>> dims;  // stride, extent
@@ -68,8 +68,8 @@ uint64_t covered_bytes(const BoundRegion& region) {
     return packed_bytes(region.elem, static_cast<uint64_t>(elements));
 }
 
-/// What a task may do to its operands by their decorators, or those of their regions and buffers. All known
-/// before the run: a region is what it is in every iteration.
+/// Checks what a task may do to its operands by their decorators, or those of their regions and buffers. All
+/// known before the run: a region is what it is in every iteration.
 void check_intent(const VerifyContext& context, const BoundTask& task, uint32_t statement) {
     const SourcePos pos = context.module.pos_of_statement(statement);
     const proto::Task& source = context.module.program.statement(static_cast<int>(statement)).task();
@@ -106,13 +106,13 @@ void check_intent(const VerifyContext& context, const BoundTask& task, uint32_t 
     }
 }
 
-/// Whether output may share storage with input number `i` of this opcode.
+/// True if output may share storage with input number `i` of this opcode.
 bool in_place_input(const OpcodeSpec& spec, size_t i) {
     if (!spec.in_place_allowed) return false;
     return !spec.accumulates || i == spec.addend;  // only the addend of an accumulation
 }
 
-/// Whether an input and an output of a launch are one buffer of the kernel, which reads and writes it.
+/// True if an input and an output of a launch are one buffer of the kernel, which reads and writes it.
 bool is_one_buffer(const BoundLaunch& launch, size_t input, uint32_t output, const BoundTask& task) {
     return std::any_of(launch.operands.begin(), launch.operands.end(),
                        [&](const BoundLaunch::Operand& operand) {
@@ -157,7 +157,7 @@ void check_region(const VerifyContext& context, uint32_t index, uint32_t stateme
     budget += steps;
 }
 
-/// The first dimension along which a region repeats its elements.
+/// Returns the first dimension along which a region repeats its elements.
 std::optional<size_t> repeated_dimension(const BoundRegion& region) {
     if (!region.typed()) return std::nullopt;
     for (size_t d = 0; d < region.shape.rank; ++d) {

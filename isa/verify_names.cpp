@@ -85,7 +85,7 @@ class NameCheck {
 
 enum Place : unsigned { on_buffer = 1, on_region = 2, on_loop = 4, on_task = 8, on_move = 16 };
 
-/// What a decorator takes in parentheses; `bound` ones are checked with their values by the binder.
+/// Arguments that a decorator takes in parentheses; `bound` ones are checked with their values by the binder.
 enum class Arguments : uint8_t { none, label, bound };
 
 struct DecoratorRule {
@@ -111,7 +111,7 @@ bool is_label(const proto::Value& value) {
            (value.kind_case() == proto::Value::kText && !value.text().empty());
 }
 
-/// What is wrong with a decorator's arguments; empty when nothing is.
+/// Says what is wrong with a decorator's arguments; empty when nothing is.
 std::string argument_mistake(const DecoratorRule& rule, const proto::Decorator& decorator) {
     const bool unit = !decorator.unit().empty() || decorator.has_index();
     if (rule.arguments == Arguments::none && (unit || decorator.arg_size() > 0))

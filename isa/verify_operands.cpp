@@ -10,7 +10,7 @@
 namespace kpu {
 namespace {
 
-/// Region that an operand name of the opcode table stands for; null when it is not given.
+/// Returns the region that an operand name of the opcode table stands for; null when it is not given.
 const BoundRegion* operand_of(const VerifyContext& context, const BoundTask& task, std::string_view name) {
     const OpcodeSpec& spec = opcode(task.opcode);
     for (size_t i = 0; i < spec.inputs.size() && i < task.inputs.size(); ++i) {
@@ -88,7 +88,7 @@ std::string device_text(const DeviceLimits& limits) {
     return limits.name.empty() ? std::string("the device") : fmt::format("`{}`", limits.name);
 }
 
-/// The variant that takes the task's types; the nearest one is named when there is none.
+/// Returns the variant that takes the task's types; the nearest one is named when there is none.
 const TypeVariant* match_variant(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const OpcodeSpec& spec = opcode(task.opcode);
     for (const TypeVariant& variant : context.limits.variants) {
@@ -132,14 +132,15 @@ void check_accumulator(const VerifyContext& context, const BoundTask& task, cons
                          name_of(variant.accum), variant.name, name_of(accum->type), name_of(variant.accum)));
 }
 
-/// The dimension along which a region's scales differ; nothing when there is one scale for all.
+/// Returns the dimension along which a region's scales differ; nothing when there is one scale for all.
 std::optional<size_t> scale_axis(const BoundRegion& region) {
     if (!region.quant || region.quant.kind == proto::Quant::PER_TENSOR) return std::nullopt;
     const auto axis = static_cast<size_t>(region.quant.axis);
     return region.shape[axis] == 1 ? std::nullopt : std::optional<size_t>(axis);
 }
 
-/// Products sum over rows of B, or input channels of W: scales may differ along those and along the outputs.
+/// Checks scales of products, which sum over rows of B, or input channels of W: scales may differ along those
+/// and along the outputs.
 void check_product_quant(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const BoundRegion &a = context.region(task.inputs[0]), &b = context.region(task.inputs[1]);
     const BoundRegion& y = context.region(task.outputs[0]);
@@ -220,7 +221,7 @@ std::vector<uint32_t> data_operands(const BoundTask& task) {
     return result;
 }
 
-/// Elementwise, pooling, norm: one element type; quantised all or none.
+/// Checks elementwise, pooling, norm: one element type; quantised all or none.
 void check_uniform(const VerifyContext& context, const BoundTask& task, const SourcePos& pos) {
     const OpcodeSpec& spec = opcode(task.opcode);
     const std::vector<uint32_t> data = data_operands(task);

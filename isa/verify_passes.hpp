@@ -5,7 +5,7 @@
 
 namespace kpu {
 
-/// What the passes behind verify() work on. The program is bound; tasks carry their statement's place.
+/// Input of the passes that verify() runs. The program is bound; tasks carry their statement's place.
 struct VerifyContext {
     const Module& module;
     const DeviceLimits& limits;
@@ -25,19 +25,21 @@ struct VerifyContext {
 void verify_names(const Module& module, Diagnostics& diagnostics);
 void verify_decorators(const Module& module, Diagnostics& diagnostics);
 
-/// Operand counts and typing, variants of the device, quantisation. True when shapes are worth checking.
+/// Verifies operand counts and typing, variants of the device, quantisation. True when shapes are worth
+/// checking.
 bool verify_operands(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
-/// The opcode's shape rule (isa/shapes.hpp), and what its operands mean.
+/// Verifies the opcode's shape rule (isa/shapes.hpp), and what its operands mean.
 void verify_shapes(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
-/// Stride 0: which inputs may repeat their elements. Outputs that do are refused by verify_aliasing.
+/// Verifies which inputs may repeat their elements (stride 0). Outputs that do are refused by
+/// verify_aliasing.
 void verify_repeats(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
 void verify_transfer(const VerifyContext& context, const BoundTask& task, const SourcePos& pos);
-/// Outputs that overlap inputs or themselves, access intents; `statement` is the task's.
+/// Verifies outputs that overlap inputs or themselves, access intents; `statement` is the task's.
 void verify_aliasing(const VerifyContext& context, const BoundTask& task, uint32_t statement);
 /// Bounds of regions whose offsets depend on loop variables; empty loops.
 void verify_bounds(const VerifyContext& context);
 
-/// "A i8[64,32]" for messages.
+/// Returns "A i8[64,32]" for messages.
 std::string operand_text(std::string_view name, const BoundRegion& region);
 std::string region_text(const BoundRegion& region);  ///< "region `Y`"
 

@@ -65,7 +65,7 @@ class ShapeCheck {
             fail("{} cannot be quantized. Fix: remove quant.", operand_text("Y", y));
     }
 
-    /// What families say of other convolutions: a device may have none for those of the future.
+    /// Checks what families say of other convolutions: a device may have none for those of the future.
     void check_product_types() const {
         if (is_float(in(0).elem) != is_float(in(1).elem) || is_float(in(0).elem) != is_float(out().elem)) {
             return fail("{}, {} and {} mix integers and floats. Fix: use types of one kind.",
@@ -96,7 +96,7 @@ class ShapeCheck {
         check_others();
     }
 
-    /// Operands that are no data.
+    /// Checks operands that are no data.
     void check_others() const {
         for (size_t i = 0; i < task_.inputs.size(); ++i) {
             const OperandSpec& operand = operand_spec(spec_.inputs, i);
@@ -115,7 +115,7 @@ class ShapeCheck {
         }
     }
 
-    /// Of opcodes that work on the bits of plain integers.
+    /// Checks opcodes that work on the bits of plain integers.
     void check_bits(const OperandSpec& operand, const BoundRegion& region) const {
         if (spec_.op_class != OpcodeClass::elementwise || !region.quant) return;
         fail("{} is quantized, and {} works on bits. Fix: remove quant.", operand_text(operand.name, region),
@@ -146,7 +146,7 @@ class ShapeCheck {
         if (spec_.op_class == OpcodeClass::view) check_same_quant(other);
     }
 
-    /// Elements are copied as they are, so both sides must mean the same by them.
+    /// Checks that both sides mean the same by elements, which are copied as they are.
     void check_same_quant(const BoundRegion& other) const {
         const BoundQuant& x = in(0).quant;
         if (x.kind != proto::Quant::PER_TENSOR || other.quant.kind != proto::Quant::PER_TENSOR) return;
@@ -155,7 +155,7 @@ class ShapeCheck {
              region_text(in(0)), region_text(other));
     }
 
-    /// The result of a search must hold every index.
+    /// Checks that the result of a search can hold every index.
     void check_position(const BoundRegion& y) const {
         const Dims& x = in(0).shape;
         const int64_t size = x[axis_of(x, task_.attrs)];

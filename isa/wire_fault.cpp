@@ -12,14 +12,14 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using Wire = google::protobuf::internal::WireFormatLite;
 
-constexpr int deepest_wire = 100;  ///< of protobuf's own reader
+constexpr int deepest_wire = 100;  ///< limit of protobuf's own reader
 
 /// A message that is being read, and the ones around it.
 struct Frame {
     const Frame* outer;
     const Descriptor* type;
-    const FieldDescriptor* field;  ///< of `outer` that it is; null: the whole
-    int index;                     ///< of it among those of the field
+    const FieldDescriptor* field;  ///< field of `outer` that it is; null: the whole
+    int index;                     ///< its index among the field's elements
 
     std::string path() const {
         if (outer == nullptr) return type->name();
@@ -83,7 +83,7 @@ class WireWalk {
         at_ += size;
     }
 
-    /// Moves behind the value of a field; of bytes with a length, the first is then at body_.
+    /// Moves past the value of a field; of bytes with a length, the first is then at body_.
     void skip(const FieldDescriptor& field, Wire::WireType wire, uint64_t start, uint64_t end) {
         const auto own = Wire::WireTypeForFieldType(static_cast<Wire::FieldType>(field.type()));
         const bool packed = wire == Wire::WIRETYPE_LENGTH_DELIMITED && field.is_packable();

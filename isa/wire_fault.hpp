@@ -11,8 +11,8 @@ namespace kpu {
 
 /// The first thing that is wrong with the bytes of a serialized message.
 struct WireFault {
-    uint64_t offset = 0;  ///< of the field, or of the byte of it that is wrong
-    std::string path;     ///< of the message that it stands in: "KPUProgram.statement[12].task"
+    uint64_t offset = 0;  ///< offset of the field, or of the byte of it that is wrong
+    std::string path;     ///< path of the message that it stands in: "KPUProgram.statement[12].task"
     std::string what;     ///< "field `name` has 300 bytes, but 120 follow"
 };
 

@@ -67,7 +67,7 @@ const Figure& figure(std::string_view name) {
     return found->second;
 }
 
-/// How areas at a node compare with those that the figures and the SRAM table are of.
+/// Ratios of areas at a node to those that the figures and the SRAM table are of.
 struct Process {
     double cell_um2 = 0, logic = 0;
     bool known = false;
@@ -111,7 +111,7 @@ Area unknown(std::string why) {
     return area;
 }
 
-/// `count` times a figure, at a process.
+/// Returns `count` times a figure, at a process.
 Area scaled(std::string_view name, double count, const Process& process) {
     const Figure& one = figure(name);
     if (!one.known) return unknown(std::string(one.source));
@@ -119,7 +119,7 @@ Area scaled(std::string_view name, double count, const Process& process) {
     return {one.mm2 * factor, one.low * factor, one.high * factor, one.source, "", ""};
 }
 
-/// What CACTI is not to be relied on for, of banks like these; empty when nothing.
+/// Says what CACTI is not to be relied on for, of banks like these; empty when nothing.
 std::string doubts(const proto::Sram& sram, double bank_bytes) {
     const auto& points = SramTable::shipped().points();
     const double widest = points.width_bytes.back(), words = bank_bytes / sram.bank_width_bytes();
@@ -160,7 +160,7 @@ Area sram_at(const proto::Sram& sram, const Process& process) {
     return area;
 }
 
-/// What a unit is, and its area.
+/// Returns what a unit is, and its area.
 AreaRow row_of_unit(const proto::Platform& platform, const Engines& engines, const traces::UnitInfo& unit,
                     const Process& process) {
     const auto engine = [&]() -> const proto::Engine& {

@@ -14,8 +14,9 @@ namespace kpu::platforms {
 /// Silicon of a unit, or why there is no figure for it. area.md says what is in it.
 struct Area {
     double mm2 = 0, low = 0, high = 0;
-    std::string_view source;   ///< of the figures: lives as long as the program
-    std::string note;          ///< of this unit: what it consists of, what is doubtful; empty: nothing to say
+    std::string_view source;  ///< source of the figures: lives as long as the program
+    /// Note on this unit: what it consists of, what is doubtful; empty: nothing to say.
+    std::string note;
     std::string not_modelled;  ///< empty, or why the three are 0
 };
 
@@ -30,11 +31,11 @@ struct AreaReport {
     double mm2 = 0, low = 0, high = 0;  ///< sums of the rows that have a figure
 };
 
-/// What of a chip the report leaves out, for whoever prints it.
+/// Parts of a chip that the report leaves out, for whoever prints it.
 constexpr std::string_view area_left_out =
     "host interface, pads, decompressors, clock and power nets, test, gaps";
 
-/// Area of each unit at a node.
+/// Returns the area of each unit at a node.
 AreaReport area_of(const proto::Platform& platform, const std::vector<traces::UnitInfo>& units,
                    uint32_t node_nm);
 
@@ -46,9 +47,9 @@ Area sram_area(const proto::Sram& sram, uint32_t node_nm);
 
 /// The node of the figures.
 constexpr double area_node_nm = 16;
-/// A figure of area_figures.csv, by its name: mm2 at 16 nm. Throws InternalError for one without.
+/// Returns a figure of area_figures.csv, by its name: mm2 at 16 nm. Throws InternalError for one without.
 double figure_mm2(std::string_view name);
-/// The figure for the cells of an array: that of the dearest of its types.
+/// Returns the figure for the cells of an array: that of the dearest of its types.
 std::string_view cell_figure(const proto::SystolicArray& array);
 
 }  // namespace kpu::platforms

@@ -8,7 +8,7 @@
 namespace kpu::platforms {
 namespace {
 
-/// The last of ascending values that is at most x; the first if none is.
+/// Returns the last of ascending values that is at most x; the first if none is.
 size_t place(const std::vector<double>& values, double x) {
     const auto above = std::upper_bound(values.begin(), values.end(), x);
     return above == values.begin() ? 0 : static_cast<size_t>(above - values.begin()) - 1;

@@ -5,7 +5,7 @@
 
 namespace kpu::platforms {
 
-/// Between a at x0 and b at x1, linear in the logarithms.
+/// Interpolates between a at x0 and b at x1, linear in the logarithms.
 double log_between(double x0, double a, double x1, double b, double x);
 
 /// Areas of SRAM macros: area_sram.csv, which area_sram.py makes with CACTI.
@@ -16,13 +16,13 @@ class SramTable {
         std::vector<double> size_bytes, width_bytes;
         std::vector<std::vector<double>> mm2;
     };
-    /// The shipped table, read once.
+    /// Returns the shipped table, read once.
     static const SramTable& shipped();
     explicit SramTable(Points points) : points_(std::move(points)) {}
 
-    /// mm2 of one bank, at the process of the table. Exact at its points, between them linear in the logarithms: a larger or wider
-    /// bank is never smaller, and half of it never less than half as large. Wider than the table: several side by
-    /// side; larger: several; smaller: as large as the smallest.
+    /// Returns the mm2 of one bank, at the process of the table. Exact at its points, between them linear in
+    /// the logarithms: a larger or wider bank is never smaller, and half of it never less than half as large.
+    /// Wider than the table: several side by side; larger: several; smaller: as large as the smallest.
     double macro_mm2(double size_bytes, double width_bytes) const;
 
     const Points& points() const { return points_; }

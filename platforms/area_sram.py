@@ -113,7 +113,7 @@ Macro = tuple[int, int]  #: bytes of the macro, bytes of its word
 
 
 def grid() -> list[Macro]:
-    """The macros of the table, by width, then size."""
+    """Return the macros of the table, by width, then size."""
     return [(size, width) for width in WIDTHS for size in SIZES]
 
 
@@ -148,7 +148,7 @@ def run_cacti(folder: Path, size: int, width: int) -> float | None:
 
 
 def envelope(raw: dict[Macro, float | None]) -> dict[Macro, float]:
-    """The least table above ``raw`` that grows as area must.
+    """Return the least table above ``raw`` that grows as area must.
 
     A larger or wider macro is never smaller, and a byte of a larger one never dearer: then neither a larger
     capacity nor more or wider banks make a memory smaller. A macro without an area gets that of the smallest
@@ -190,7 +190,7 @@ def write_table(raw: dict[Macro, float | None]) -> None:
 
 
 def read_table() -> dict[Macro, float | None]:
-    """The column mm2."""
+    """Return the column mm2."""
     with TABLE.open(encoding="utf-8") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return {
@@ -202,7 +202,7 @@ def read_table() -> dict[Macro, float | None]:
 
 
 def cacti_folder(given: Path) -> Path:
-    """Where the binary is, in an unpacked wheel or in the folder itself."""
+    """Find where the binary is, in an unpacked wheel or in the folder itself."""
     for folder in (given, given / "zigzag" / "cacti" / "cacti_master"):
         if (folder / "cacti").is_file():
             (folder / "cacti").chmod(0o755)  # which unzip may forget
@@ -211,7 +211,7 @@ def cacti_folder(given: Path) -> Path:
 
 
 def differences(folder: Path, macros: Iterable[Macro]) -> list[str]:
-    """Rows that CACTI gives otherwise than the table, one line each."""
+    """Return the rows that CACTI gives otherwise than the table, one line each."""
     table = read_table()
     wrong = []
     for size, width in macros:

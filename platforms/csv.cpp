@@ -38,7 +38,7 @@ double number_of(std::string_view cell) {
     double value = 0;
     const auto result = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (result.ec != std::errc() || result.ptr != cell.data() + cell.size())
-        throw InternalError(fmt::format("`{}` in a data file is no number", cell));
+        throw InternalError(fmt::format("`{}` in a data file is not a number", cell));
     return value;
 }
 

@@ -19,7 +19,7 @@ using traces::Component;
 constexpr double hop_mm = 2.0;  ///< wire that a byte drives per hop
 constexpr double kib = 1024, mib = 1024 * kib;
 
-/// The action that a MAC of this rate is charged as.
+/// Returns the action that a MAC of this rate is charged as.
 std::string mac_action(const std::string& rate_type) {
     // an array for both types of a pair has the multipliers of the wider float, but halves of those of integers
     return "mac." + (rate_type == "i8xi4" ? "i4" : rate_type.substr(0, rate_type.find('x')));
@@ -42,7 +42,7 @@ class Pricer {
         return std::move(prices_);
     }
 
-    /// How the static power of components is split among the engines and the device.
+    /// Splits the static power of components among the engines and the device.
     std::vector<traces::StaticPart> parts() const {
         std::vector<traces::StaticPart> result;
         const double idle = value("clock", "static.idle"), gated = value("clock", "static.gated");
@@ -103,7 +103,7 @@ class Pricer {
         prices_.actions.push_back({component, std::move(action), energy_pj * dynamic_of(component),
                                    std::move(per), std::move(source)});
     }
-    /// An action that is an entry of the table as it stands.
+    /// Adds an action that is an entry of the table as it stands.
     void add_entry(Component component, const std::string& table_component, const std::string& action) {
         const proto::EnergyEntry& found = entry(table_component, action);
         add(component, action, found.energy_pj(), found.per(), found.source());
@@ -140,7 +140,7 @@ class Pricer {
 
     double noc_byte() const { return value("noc", "router") + hop_mm * value("noc", "wire"); }
 
-    /// Of mixed engines the largest L1: its accesses are the dearest.
+    /// Returns the largest L1 of mixed engines: its accesses are the dearest.
     const proto::Sram& largest_l1() const {
         const auto smaller = [](const proto::Engine& a, const proto::Engine& b) {
             return a.l1().size_bytes() < b.l1().size_bytes();
@@ -179,8 +179,8 @@ class Pricer {
             device_.bus_width_bits() * channels / 64.0;
     }
 
-    /// Power states of a rank, per clock of the device and beyond the cheapest of them, which it never
-    /// leaves: that one's power, mW.
+    /// Returns the power states of a rank, per clock of the device and beyond the cheapest of them, which it
+    /// never leaves: that one's power, mW.
     double add_states(const DramEnergy& dram) {
         const proto::DdrController& controller = platform_.ddr().controller();
         const bool sleeps = controller.power_down_nck() > 0, rests = controller.self_refresh_nck() > 0;
@@ -201,14 +201,14 @@ class Pricer {
         return least;
     }
 
-    /// Voltage of a component's clock domain over the table's.
+    /// Returns the voltage of a component's clock domain over the table's.
     double voltage_of(Component component) const {
         return vdd_of(platform_.clock(), component, table_.vdd()) / table_.vdd();
     }
     double dynamic_of(Component component) const { return std::pow(voltage_of(component), 2); }
     double leakage_of(Component component) const { return std::pow(voltage_of(component), 3); }
 
-    /// pJ (at the table's voltage) in a cycle of the component's clock as mW (at its own voltage).
+    /// Converts pJ (at the table's voltage) in a cycle of the component's clock to mW (at its own voltage).
     double mw(Component component, double pj_per_cycle) const {
         return pj_per_cycle * dynamic_of(component) * mhz_of(platform_.clock(), component) * 1e-3;
     }
@@ -225,7 +225,7 @@ class Pricer {
     }
     double sram_leakage(double bytes) const { return value("sram", "static.leak") * bytes / mib; }
 
-    /// What of the device lies outside of energy.md's domain; empty when nothing does.
+    /// Says what of the device lies outside of energy.md's domain; empty when nothing does.
     std::string outside() const {
         constexpr double widest = 1024, largest = 64 * mib;
         std::string why;
@@ -287,8 +287,8 @@ class Pricer {
         }
     }
 
-    /// What one engine has of each component: its size (area, capacity, channels, width of its link) and its peak
-    /// dynamic power.
+    /// Parts of one engine in each component: its size (area, capacity, channels, width of its link) and its
+    /// peak dynamic power.
     struct Blocks {
         double array_mm2, array_mw, vector_mm2, vector_mw, l1_bytes, l1_mw, dma_channels, dma_mw;
     };
@@ -346,7 +346,7 @@ class Pricer {
     traces::EnergyPrices prices_;
 };
 
-/// Power of a supply current, mW: `total` over both rails, `on_vdd1` of it on the second.
+/// Returns the power of a supply current, mW: `total` over both rails, `on_vdd1` of it on the second.
 double power(const proto::DdrDevice& device, double total_ma, double on_vdd1_ma) {
     return device.vdd() * (total_ma - on_vdd1_ma) + device.vdd1() * on_vdd1_ma;
 }

@@ -74,7 +74,7 @@ const Known* find_known(std::string_view key) {
 
 bool valid_energy(double value) { return std::isfinite(value) && value >= 0 && value <= max_energy; }
 
-/// What is wrong with an entry; empty when nothing is.
+/// Says what is wrong with an entry; empty when nothing is.
 std::string entry_problem(const proto::EnergyEntry& entry, const std::string& key) {
     const Known* known = find_known(key);
     if (known == nullptr) {
@@ -194,7 +194,7 @@ proto::EnergyTable scale_table(const proto::EnergyTable& table, const proto::Ene
     return scaled;
 }
 
-/// A shipped table is parsed once: reading its text would take a quarter of a small run.
+/// Returns a shipped table, parsed once: reading its text would take a quarter of a small run.
 const proto::EnergyTable& shipped_energy_table(const std::string& name, std::string_view text) {
     static std::mutex mutex;
     static std::map<std::string, proto::EnergyTable> tables;

@@ -6,9 +6,9 @@
 
 namespace kpu::platforms {
 
-/// A shipped table by name, or the table in a file.
+/// Returns a shipped table by name, or the table in a file.
 proto::EnergyTable find_energy_table(const std::string& name);
-/// Corner, node, voltage and temperature applied; entries then have one value.
+/// Applies corner, node, voltage and temperature; entries then have one value.
 proto::EnergyTable scale_table(const proto::EnergyTable& table, const proto::Energy& conditions);
 
 }  // namespace kpu::platforms

@@ -8,7 +8,7 @@
 namespace kpu::platforms {
 namespace {
 
-/// Rows of which `same` says that they are about one thing are merged; others are added.
+/// Merges rows of which `same` says that they are about one thing; others are added.
 template <typename Rows, typename Same>
 void merge_rows(Rows& rows, const Rows& changes, Same same) {
     for (const auto& change : changes) {

@@ -26,7 +26,7 @@ std::string value_text(const Message& message, const FieldDescriptor* field, int
     return text;
 }
 
-/// The entry's first field if it is a text: what --set puts in brackets.
+/// Returns the entry's first field if it is a text: what --set puts in brackets.
 std::string key_of(const Message& entry) {
     const FieldDescriptor* first = entry.GetDescriptor()->field(0);
     if (first->cpp_type() != FieldDescriptor::CPPTYPE_STRING || first->is_repeated()) return "";

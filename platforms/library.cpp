@@ -18,7 +18,7 @@ extern const std::size_t platform_files_count;
 namespace kpu::platforms {
 namespace {
 
-/// The name without folder, extension, trailing underscore and dots: npm_lite_.nem -> npm_lite.
+/// Returns the name without folder, extension, trailing underscore and dots: npm_lite_.nem -> npm_lite.
 std::string stem_of(std::string_view name) {
     if (const size_t slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
     for (const std::string_view extension : {".textproto", ".nem", ".cfg"}) {
@@ -68,7 +68,7 @@ std::string read_text_file(const std::string& path) {
     constexpr std::size_t limit = std::size_t{16} << 20;
     std::string text = read_file(path, limit + 1);
     if (text.size() > limit)
-        throw UserError(fmt::format("{}: larger than 16 MiB; this is no text file.", path));
+        throw UserError(fmt::format("{}: larger than 16 MiB; this is not a text file.", path));
     return text;
 }
 

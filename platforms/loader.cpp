@@ -50,7 +50,7 @@ struct Draft {
     bool fits_ddr = false;  ///< its DDR was changed without saying how large it is
 };
 
-/// What reading a platform needs beside its text.
+/// Input of reading a platform beside its text.
 struct Reading {
     const std::vector<std::string>& search_paths;
     Diagnostics* notes;                ///< may be null
@@ -108,7 +108,7 @@ Platform finish(Draft draft, const std::string& origin, const Overrides& overrid
 
 Draft draft_of(const Source& source, Reading& reading);
 
-/// The file that `extends` names: beside the file that says so, or where platforms are found.
+/// Returns the file that `extends` names: beside the file that says so, or where platforms are found.
 Source base_source(const std::string& name, const std::string& origin, const Reading& reading) {
     const std::filesystem::path folder = std::filesystem::path(origin).parent_path();
     const bool named = std::filesystem::path(name).is_absolute();
@@ -191,7 +191,7 @@ Draft draft_of(const Source& source, Reading& reading) {
     return textproto_draft(source, reading);
 }
 
-/// Whether nothing but kpusim itself says what it is, so that it is the same whenever it is asked for.
+/// True if nothing but kpusim itself says what it is, so that it is the same whenever it is asked for.
 bool is_closed(const Source& source) {
     return source.origin.front() == '<' && ends_with(source.origin, ".textproto>") &&
            source.text.find("extends") == std::string::npos;

@@ -100,7 +100,8 @@ class Resolver {
         return own != nullptr ? own : declared(declared_name(name));
     }
 
-    /// From the base to the device; empty after an error. Each parent stands before its child.
+    /// Lists the devices from the base to the device; empty after an error. Each parent stands before its
+    /// child.
     std::vector<const DeviceDecl*> ancestors(const std::string& name) {
         const DeviceDecl* device = find(name);
         if (device == nullptr) {

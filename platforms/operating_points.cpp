@@ -17,7 +17,7 @@ constexpr OperatingPoint::Domain domains[] = {OperatingPoint::core, OperatingPoi
                                               OperatingPoint::sram, OperatingPoint::interconnect};
 constexpr std::string_view no_point = "none";
 
-/// One of a clock's fields of a domain: array_mhz, array_vdd, array_point.
+/// A clock's field of a domain: array_mhz, array_vdd, array_point.
 class Field {
   public:
     Field(OperatingPoint::Domain domain, const char* kind)
@@ -111,7 +111,7 @@ OperatingPoint::Domain domain_of(traces::Component component) {
     }
 }
 
-/// Of the domain, or of the core, which the other domains follow.
+/// Returns the number of the domain, or of the core, which the other domains follow.
 std::optional<double> number_of(const proto::Clock& clock, traces::Component component, const char* kind) {
     for (const OperatingPoint::Domain domain : {domain_of(component), OperatingPoint::core}) {
         const Field field(domain, kind);

@@ -11,14 +11,16 @@ namespace kpu::platforms {
 /// beside it that contradicts it.
 void choose_points(proto::Platform& platform, const Overrides& overrides, Diagnostics& diagnostics);
 
-/// What an extending file changes of the clocks: a point that it names replaces the pair of the platform that it extends.
+/// Forgets the pairs that an extending file replaces: a point that it names replaces the pair of the platform
+/// that it extends.
 void forget_replaced_pairs(proto::Clock& clock, const proto::Clock& changes);
 
-/// What is wrong with the list of points, one message each: two of one name, a higher voltage that is no faster.
+/// Lists what is wrong with the list of points, one message each: two of one name, a higher voltage that is
+/// no faster.
 std::vector<std::string> point_problems(const proto::Clock& clock);
 
-/// Frequency (MHz) and voltage (V) of the domain that a component is in. `otherwise`: voltage where the platform says none.
-/// DRAM and PHY are in no domain: they have the core's frequency and `otherwise`.
+/// Returns frequency (MHz) and voltage (V) of the domain that a component is in. `otherwise`: voltage where
+/// the platform says none. DRAM and PHY are in no domain: they have the core's frequency and `otherwise`.
 double mhz_of(const proto::Clock& clock, traces::Component component);
 double vdd_of(const proto::Clock& clock, traces::Component component, double otherwise);
 

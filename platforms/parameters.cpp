@@ -88,7 +88,7 @@ void add_engine(Table& t) {
     integer(t, "engine.array.command_rows", "", optional, "0", 0, wide,
             "physical ws and is: vectors that one command streams (those of a convolution in one row of its "
             "output), "
-            "only behind the last of which the next stationary elements enter; 0: behind the whole stream");
+            "only after the last of which the next stationary elements enter; 0: after the whole stream");
     integer(t, "engine.array.command_cycles", "cycle", optional, "0", 0, 100000,
             "from one command of the array to the next at least: what issues them takes as long");
     integer(t, "engine.vector.cstl_count", "", required, "2", 1, 256, "CSTL units per engine");

@@ -25,7 +25,7 @@ bool is_kernel_cost(std::string_view name) {
 
 constexpr uint32_t accumulator_bytes = 4;
 
-/// Bytes a cycle that keep the longer side of the array fed at its hungriest type.
+/// Returns the bytes a cycle that keep the longer side of the array fed at its hungriest type.
 uint32_t operand_port_bytes(const proto::SystolicArray& array) {
     double widest = 1;
     for (const proto::MacRate& rate : array.rate()) {
@@ -218,7 +218,7 @@ std::optional<RateTypes> rate_types(std::string_view text) {
 
 namespace {
 
-/// Every opcode of the vector units gets its row, so that a resolved platform says what each costs.
+/// Gives every opcode of the vector units its row, so that a resolved platform says what each costs.
 void derive_costs(proto::Vector& vector) {
     for (const OpcodeSpec& spec : opcode_table()) {
         if (row_of(spec.unit).opcodes != "vector" || spec.movement || spec.refused) continue;

@@ -16,11 +16,12 @@ namespace kpu::platforms {
 struct RateTypes {
     ElemType first, second;
 };
-/// Nothing for a text that names no MAC of the energy table.
+/// Returns the types; nothing for a text that names no MAC of the energy table.
 std::optional<RateTypes> rate_types(std::string_view text);
 
-/// With fewer channels, fewer ranks or another device, DDR may hold less than the file says. Where an override or
-/// the extending file (`changed`) says so without a size, it is lowered, and `notes` (null: nobody) says so.
+/// Lowers the size of DDR where, with fewer channels, fewer ranks or another device, DDR may hold less than
+/// the file says. It does so where an override or the extending file (`changed`) says so without a size, and
+/// `notes` (null: nobody) says so.
 void fit_ddr_size(proto::Platform& platform, const Overrides& overrides, bool changed, Diagnostics* notes);
 /// Fills in what follows from other fields: port widths of arrays and vector units, rate and size of the DDR.
 void derive(proto::Platform& platform);

@@ -21,7 +21,7 @@ std::string lower(std::string_view text) {
     return result;
 }
 
-/// Keys that describe what is not modelled here: memory behind the array's SRAM, its layout, sparsity.
+/// Keys that describe what is not modelled here: memory beyond the array's SRAM, its layout, sparsity.
 constexpr std::string_view ignored_keys[] = {"IfmapOffset",
                                              "FilterOffset",
                                              "OfmapOffset",
@@ -110,7 +110,7 @@ class Reader {
         in_section_ = true;
         const std::string name = lower(trimmed(line.substr(1, line.find(']') - 1)));
         if (line.back() != ']')
-            return error(fmt::format("`{}` is no section. Fix: close it with `]`.", line));
+            return error(fmt::format("`{}` is not a section. Fix: close it with `]`.", line));
         if (std::find(std::begin(sections), std::end(sections), name) != std::end(sections)) return;
         error(fmt::format("unknown section `{}`. Fix: did you mean `{}`?", name,
                           nearest_name(name, {std::begin(sections), std::end(sections)})));
@@ -156,7 +156,7 @@ class Reader {
     std::vector<std::string> ignored_;
 };
 
-/// SRAM as wide as the schema allows: an array of any size finds every operand in time.
+/// Makes SRAM as wide as the schema allows: an array of any size finds every operand in time.
 void never_limits(proto::Engine& engine) {
     constexpr uint32_t widest = 65536;
     engine.mutable_array()->set_operand_bytes_per_cycle(widest);

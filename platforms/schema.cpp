@@ -20,7 +20,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// Words for a value that no field of the name takes; empty: the general ones will do.
+/// Returns words for a value that no field of the name takes; empty: the general ones will do.
 std::string explain_value(std::string_view value, std::string_view field) {
     for (const ParameterInfo& row : parameters()) {
         if (row.type.find('|') == std::string::npos || !ends_with(row.path, fmt::format(".{}", field)))
@@ -81,7 +81,7 @@ bool set_field(Message& message, const FieldDescriptor* field, const std::string
 
 struct Value {
     double number = 0;
-    uint64_t integer = 0;  ///< of unsigned fields: doubles are not exact above 2^53
+    uint64_t integer = 0;  ///< value of unsigned fields: doubles are not exact above 2^53
     std::string text;
     bool is_number = false;
 };
@@ -117,7 +117,7 @@ Value get_field(const Message& message, const FieldDescriptor* field) {
 
 std::string unit_suffix(const ParameterInfo& row) { return row.unit.empty() ? "" : " " + row.unit; }
 
-/// What is wrong with the value of a field; empty when nothing is.
+/// Says what is wrong with the value of a field; empty when nothing is.
 std::string value_problem(const Message& message, const FieldDescriptor* field, const ParameterInfo& row,
                           const std::string& shown) {
     const Value value = get_field(message, field);
@@ -350,7 +350,7 @@ class Setter {
         }
     }
 
-    /// The entry whose first field, a text, is `key`: rate[i8], cost[exp].
+    /// Returns the entry whose first field, a text, is `key`: rate[i8], cost[exp].
     Message* find_or_add(Message& message, const FieldDescriptor* field, const std::string& key,
                          const std::string& name) {
         const auto* reflection = message.GetReflection();

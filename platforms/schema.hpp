@@ -17,7 +17,8 @@ using ParseInfoTree = google::protobuf::TextFormat::ParseInfoTree;
 void parse_text(std::string_view text, const std::string& origin, google::protobuf::Message& message,
                 Diagnostics& diagnostics, ParseInfoTree* places = nullptr);
 
-/// Which fields get their default when they are missing. `nothing`: missing ones are no error either.
+/// Choice of fields that get their default when they are missing. `nothing`: missing ones are no error
+/// either.
 enum class Fill { nothing, optional_fields, every_field };
 
 /// Checks every field against the parameter table and fills defaults in. `places` may be null.
@@ -27,7 +28,7 @@ void complete(google::protobuf::Message& platform, const std::string& origin, co
 /// Sets one field, or that of every entry of a list. Throws UserError.
 void set_path(google::protobuf::Message& platform, const std::string& path, const std::string& value);
 
-/// Protobuf text with fields in schema order and doubles in shortest round-trip form.
+/// Writes protobuf text with fields in schema order and doubles in shortest round-trip form.
 std::string print(const google::protobuf::Message& message);
 
 }  // namespace kpu::platforms::schema

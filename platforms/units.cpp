@@ -17,7 +17,7 @@ using google::protobuf::Message;
 
 constexpr std::string_view engine_prefix = "engine.";
 
-/// A number at a path of single fields.
+/// Returns a number at a path of single fields.
 uint64_t number_at(const Message& root, std::string_view path) {
     const Message* message = &root;
     for (;;) {
@@ -32,7 +32,7 @@ uint64_t number_at(const Message& root, std::string_view path) {
             continue;
         }
         if (field->cpp_type() != FieldDescriptor::CPPTYPE_UINT32)
-            throw InternalError(fmt::format("field `{}` of the platform is no count", path));
+            throw InternalError(fmt::format("field `{}` of the platform is not a count", path));
         return reflection->GetUInt32(*message, field);
     }
 }

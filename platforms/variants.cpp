@@ -86,7 +86,7 @@ const proto::VariantSet* find_variant_set(std::string_view name) {
     return nullptr;
 }
 
-/// The variants of a group, then of those that it holds. The table is ours: groups hold no circle.
+/// Collects the variants of a group, then of those that it holds. The table is ours: groups hold no circle.
 void collect(const proto::VariantSet& set, std::vector<std::string>& into) {
     for (const std::string& variant : set.variant()) {
         if (std::find(into.begin(), into.end(), variant) == into.end()) into.push_back(variant);
@@ -132,7 +132,7 @@ std::vector<TypeVariant> resolve_variants(const proto::Platform& platform, Diagn
     for (const std::string& text : platform.variant()) {
         auto ref = parse_variant(text);
         if (!ref) {
-            diagnostics.error({}, fmt::format("`variant`: `{}` is no type variant. Fix: write it as "
+            diagnostics.error({}, fmt::format("`variant`: `{}` is not a type variant. Fix: write it as "
                                               "gemm.int8<i8>.with_bias.",
                                               text));
             continue;

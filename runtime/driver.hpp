@@ -29,36 +29,37 @@ class Driver {
     /// Goes on to the next completion, for so many core cycles at most.
     virtual RunStatus advance_task(uint64_t most, const std::atomic<bool>* interrupt) = 0;
 
-    /// From within advance(), by a probe of kernels: it returns now. Without a model there is nothing between tasks.
+    /// Makes advance() return now; called from within it, by a probe of kernels. Without a model there is
+    /// nothing between tasks.
     virtual void pause() {}
 
     virtual Cycles now() const = 0;  ///< without a model: an estimate of the time of what was executed
     virtual uint64_t completed() const = 0;
     virtual uint64_t completions(uint32_t statement) const = 0;
-    /// When the last instance of a statement completed; nothing without a model.
+    /// Returns when the last instance of a statement completed; nothing without a model.
     virtual std::optional<Cycles> completed_at(uint32_t) const { return std::nullopt; }
     virtual Completion last_completion() const = 0;  ///< after at least one
     /// Fills in the units and tasks of `state`.
     virtual void describe(State& state) const = 0;
     virtual std::string deadlock_report() const = 0;
     virtual const execution::HazardLog& hazards() const = 0;
-    /// By task; empty without values.
+    /// Returns the results of each task; empty without values.
     virtual std::vector<values::Executor::Results> results() const = 0;
     /// Warnings that only the run could tell.
     virtual Diagnostics findings() const { return {}; }
-    virtual std::vector<traces::UnitInfo> units() const { return {}; }  ///< of the model
+    virtual std::vector<traces::UnitInfo> units() const { return {}; }  ///< units of the model
 
     /// Ends the run here: advance() may not be called any more.
     virtual void finish(traces::StatSet& stats) = 0;
-    /// After finish(): the rows of operations; only the model knows.
+    /// Returns, after finish(), the rows of operations; only the model knows.
     virtual std::vector<traces::OpRow> op_rows() const { return {}; }
-    /// After finish(): what the statements of kernels cost; only the model knows.
+    /// Returns, after finish(), what the statements of kernels cost; only the model knows.
     virtual std::vector<traces::KernelRow> kernel_rows() const { return {}; }
-    /// After finish(): fills in what the model knows of the run.
+    /// Fills in, after finish(), what the model knows of the run.
     virtual void describe(traces::RunInfo&) const {}
 };
 
-/// What a driver runs, and with what. References outlive it.
+/// Program and settings of a driver. References outlive it.
 struct DriverParts {
     const BoundProgram& program;
     const DeviceLimits& limits;
@@ -66,7 +67,7 @@ struct DriverParts {
     values::MemoryImage* memory = nullptr;         ///< null: no values
     values::ComputeBackend* backend = nullptr;     ///< null: no values
     traces::EventSink* sink = nullptr;             ///< may be null
-    const traces::EnergyPrices* prices = nullptr;  ///< of the platform
+    const traces::EnergyPrices* prices = nullptr;  ///< prices of the platform
 };
 struct SimulationOptions;
 

@@ -90,11 +90,12 @@ class UntimedDriver final : public Driver {
     const DeviceLimits& limits_;
     const std::optional<platforms::Platform>& platform_;
     execution::FunctionalDriver tasks_;
-    std::string beyond_limit_;  ///< what a kernel did; empty: nothing
+    std::string beyond_limit_;  ///< tasks in flight beyond the token table; empty: none
 };
 
-/// More tasks in flight than the device's token table holds: with timing, issue would stall there. Nobody is told of a
-/// compiled program: it was planned for this table, and has no window that its user could narrow.
+/// Warns of more tasks in flight than the device's token table holds: with timing, issue would stall there.
+/// Nobody is told of a compiled program: it was planned for this table, and has no window that its user could
+/// narrow.
 Diagnostics UntimedDriver::findings() const {
     Diagnostics found = tasks_.findings();
     if (!beyond_limit_.empty()) found.error({}, beyond_limit_);

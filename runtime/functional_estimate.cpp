@@ -11,7 +11,7 @@
 namespace kpu::runtime {
 namespace {
 
-/// Core cycles of the program's array work on all arrays of the device at peak.
+/// Returns core cycles of the program's array work on all arrays of the device at peak.
 double compute_cycles(const BoundProgram& program, const execution::FunctionalDriver& driver,
                       const platforms::Platform& platform) {
     const auto engines = platforms::engines_of(platform);
@@ -34,7 +34,7 @@ double compute_cycles(const BoundProgram& program, const execution::FunctionalDr
     return cycles;
 }
 
-/// Core cycles that the DRAM traffic takes at the bandwidth of all channels.
+/// Returns core cycles that the DRAM traffic takes at the bandwidth of all channels.
 double dram_cycles(const execution::TaskTraffic& work, const platforms::Platform& platform) {
     const auto device = platforms::ddr_device(platform);
     const double bytes_per_second = static_cast<double>(platform.ddr().channels()) *

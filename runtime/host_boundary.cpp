@@ -26,7 +26,7 @@ constexpr HostOnly host_only[] = {{proto::HOST_I64, "i64", "<i8", 8},
                                   {proto::HOST_U64, "u64", "<u8", 8},
                                   {proto::HOST_F64, "f64", "<f8", 8}};
 
-/// Null: a type that devices have too.
+/// Returns the row of a type that only hosts have; null: devices have it too.
 const HostOnly* only_of_host(const TensorSpec& spec) {
     for (const HostOnly& type : host_only) {
         if (type.host == spec.host) return &type;
@@ -34,7 +34,7 @@ const HostOnly* only_of_host(const TensorSpec& spec) {
     return nullptr;
 }
 
-/// Of the host's array; float64 comes and goes as f32.
+/// Returns the element type of the host's array; float64 comes and goes as f32.
 ElemType host_elem(const TensorSpec& spec) {
     if (spec.host == proto::HOST_F64) return ElemType::f32;
     return spec.converts() ? static_cast<ElemType>(spec.host) : spec.elem;
@@ -51,7 +51,7 @@ Dims dims_of(const TensorSpec& spec) {
     return dims;
 }
 
-/// One opcode on the whole tensor, which is quantized on its integer side.
+/// Applies one opcode to the whole tensor, which is quantized on its integer side.
 std::string convert(const TensorSpec& spec, std::string_view opcode, ElemType from, ElemType to,
                     const std::string& source, values::Beyond* beyond = nullptr) {
     std::string result(source.size() / dense_item_bytes(from) * dense_item_bytes(to), '\0');
@@ -134,7 +134,7 @@ std::string widened(const std::string& narrow) {
 
 // ---- what is said of it
 
-/// "NHWC", or the order of dimensions in memory; empty for the order of the host.
+/// Returns "NHWC", or the order of dimensions in memory; empty for the order of the host.
 std::string order_in_memory(const TensorSpec& spec) {
     std::vector<size_t> order, nhwc;  // dimensions of size 1 have no place
     for (size_t d = 0; d < spec.strides.size(); ++d) {

@@ -24,7 +24,7 @@ uint64_t element_count(const TensorSpec& spec) {
     return count;
 }
 
-/// A host tensor as a region of its buffer, so that the one gather and scatter serve it.
+/// Returns a host tensor as a region of its buffer, so that the one gather and scatter serve it.
 BoundRegion region_of(const BoundProgram& program, const TensorSpec& spec) {
     const BoundBuffer& buffer = program.buffers[spec.buffer];
     BoundRegion region;
@@ -59,7 +59,7 @@ void put(char* out, T value) {
     std::memcpy(out, &value, sizeof value);
 }
 
-/// Uniform in [-1, 1) with 24 random bits, which every float type then rounds once.
+/// Returns a number uniform in [-1, 1) with 24 random bits, which every float type then rounds once.
 double unit_value(uint64_t random) { return static_cast<double>(random >> 40) * 0x1p-23 - 1.0; }
 
 void put_random(char* out, ElemType type, uint64_t random) {
@@ -83,15 +83,15 @@ size_t dense_element_bytes(ElemType type) {
     return shares_bytes(type) ? 1 : static_cast<size_t>(bit_width(type)) / 8;
 }
 
-/// Dense elements of an input whose host array is all zeros.
+/// Returns dense elements of an input whose host array is all zeros.
 std::string zeros_of(const TensorSpec& spec) {
     if (spec.converts())
         return to_device(spec, std::string(element_count(spec) * host_item_bytes(spec), '\0'), spec.name);
     return std::string(element_count(spec) * dense_element_bytes(spec.elem), '\0');
 }
 
-/// The same of a random host array. Integers that only the host has become 0 or 1, which every use of them
-/// takes: masks, kinds, indices.
+/// Returns the same of a random host array. Integers that only the host has become 0 or 1, which every use of
+/// them takes: masks, kinds, indices.
 std::string random_on_device(const TensorSpec& spec, uint64_t count, SplitMix64& random) {
     const size_t step = host_item_bytes(spec);
     std::string host(count * step, '\0');
@@ -112,12 +112,12 @@ std::string unknown_input(const BoundProgram& program, std::string_view name) {
     std::vector<std::string_view> names;
     for (const auto& spec : program.inputs) names.push_back(spec.name);
     if (names.empty())
-        return fmt::format("the program has no inputs, so `{}` is none. Fix: leave it out.", name);
+        return fmt::format("the program has no inputs, so `{}` is not one. Fix: leave it out.", name);
     return fmt::format("`{}` is not an input of the program. Fix: did you mean `{}`? Inputs: {}.", name,
                        nearest_name(name, names), fmt::join(names, ", "));
 }
 
-/// The bytes of an input that follows from the position.
+/// Returns the bytes of an input that follows from the position.
 std::string following(const TensorSpec& spec) {
     std::string dense(zeros_of(spec).size(), '\0');
     auto* to = reinterpret_cast<uint8_t*>(dense.data());
@@ -133,7 +133,7 @@ std::string following(const TensorSpec& spec) {
     return dense;
 }
 
-/// The element type that all typed regions of a buffer have, or u8.
+/// Returns the element type that all typed regions of a buffer have, or u8.
 ElemType type_of(const BoundProgram& program, uint32_t buffer) {
     ElemType type = ElemType::none;
     for (const BoundRegion& region : program.regions) {
@@ -297,7 +297,7 @@ void HostTensors::fill_random(uint64_t seed) {
     }
 }
 
-/// Of a large input, the bytes that tasks reach, or the others.
+/// Places the bytes of a large input that tasks reach, or the others.
 void HostTensors::place_part(values::MemoryImage& memory, size_t i, bool reached) {
     constexpr uint64_t block_bytes = 1 << 20;
     const TensorSpec& spec = program_.inputs[i];

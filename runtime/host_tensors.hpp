@@ -30,7 +30,7 @@ class HostTensors {
     const TensorSpec& check(std::string_view name, const NpyArray& array, const std::string& origin) const;
     void set(std::string_view name, const NpyArray& array, const std::string& origin);
     std::vector<std::string> missing() const;
-    /// Those that were given and do not fit the device's type.
+    /// Returns the inputs that were given and do not fit the device's type.
     std::vector<InputRange> out_of_range() const;
     bool finite() const;  ///< no number that was given is NaN or infinite
     void fill_zero();
@@ -41,15 +41,15 @@ class HostTensors {
     /// Puts initial data and inputs into memory, marking the bytes as written. Inputs without data are zeros.
     /// Of a large input that was filled, only what tasks can reach.
     void place(values::MemoryImage& memory);
-    /// What place() left out, for a host that looks at memory; of one buffer, or of all.
+    /// Places what place() left out, for a host that looks at memory; for one buffer, or all.
     void place_rest(values::MemoryImage& memory, std::optional<uint32_t> buffer = std::nullopt);
 
   private:
     struct Input {
         std::string dense;      ///< as npy_dtype says: i4 one element a byte
-        values::Beyond beyond;  ///< of what was converted
+        values::Beyond beyond;  ///< results of the conversion that left their range
         bool set = false;
-        bool converted_finite = true;  ///< of what was converted: as the host gave it
+        bool converted_finite = true;  ///< true if all of what was converted was finite as the host gave it
         bool made_on_place = false;    ///< large and filled: `dense` is empty
         bool rest_missing = false;     ///< then: only what tasks reach is in memory
         bool random = false;           ///< then: its elements are random, else zero
@@ -63,20 +63,22 @@ class HostTensors {
     std::vector<std::vector<ByteRange>> reach_;
 };
 
-/// What a program stores by name: its declared tensors, inputs and outputs, then its other buffers, each as a
-/// whole with the element type of its regions (u8 when they differ). Earlier ones hide later ones of the same
-/// name.
+/// Returns what a program stores by name: its declared tensors, inputs and outputs, then its other buffers,
+/// each as a whole with the element type of its regions (u8 when they differ). Earlier ones hide later ones
+/// of the same name.
 std::vector<TensorSpec> stored_tensors(const BoundProgram& program);
 
-/// The bytes of a tensor as a dense array.
+/// Returns the bytes of a tensor as a dense array.
 NpyArray read_tensor(const BoundProgram& program, const TensorSpec& spec, const values::MemoryImage& memory);
 
-/// Of each output how many numbers are NaN or infinite: an info for those that have any.
+/// Counts how many numbers of each output are NaN or infinite: an info for those that have any.
 Diagnostics numbers_not_finite(const BoundProgram& program, const values::MemoryImage& memory);
-/// Of each output of 64-bit integers how many were cut to the device's 32, as far as they show it: a warning.
+/// Counts how many numbers of each output of 64-bit integers were cut to the device's 32, as far as they show
+/// it: a warning.
 Diagnostics integers_cut(const BoundProgram& program, const values::MemoryImage& memory);
 
-/// A region of memory as a dense array and back. Throws UserError on shapes and types that do not fit.
+/// Returns a region of memory as a dense array and back. Throws UserError on shapes and types that do not
+/// fit.
 NpyArray read_view(const values::MemoryImage& memory, const values::RegionView& view);
 void write_view(values::MemoryImage& memory, const values::RegionView& view, const NpyArray& array,
                 const std::string& origin);

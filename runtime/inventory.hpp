@@ -9,7 +9,7 @@
 
 namespace kpu::runtime {
 
-/// What a platform consists of and what a run on it reports.
+/// Parts of a platform and what a run on it reports.
 struct Inventory {
     std::vector<traces::UnitInfo> units;
     std::string modules;    ///< SystemC module tree and bindings

@@ -10,19 +10,19 @@
 namespace kpu::runtime {
 namespace {
 
-/// Of steps that were calibrated: other inputs leave the range of a few numbers everywhere.
+/// Share of steps that were calibrated: other inputs leave the range of a few numbers everywhere.
 constexpr uint64_t one_in = 20;
 
 values::IntegerRange range_of(ElemType elem) { return values::range_of(elem); }
 
-/// Nothing below 0 has steps: what is negative becomes 0, as a relu would have it.
+/// True if no step lies below 0: what is negative becomes 0, as a relu would have it.
 bool begins_at_zero(const BoundRegion& y) {
     const auto& zeros = y.quant.zero_points;
     return std::all_of(zeros.begin(), zeros.end(),
                        [&](int64_t zero) { return zero == range_of(y.elem).low; });
 }
 
-/// By operation, from what the compiler wrote of it.
+/// Marks that the compiler wrote on each operation.
 struct Marks {
     std::vector<bool> clips, masks;
 };
@@ -47,7 +47,7 @@ Marks marks_of(const BoundProgram& program) {
 
 std::string counted(uint64_t count, uint64_t of) { return fmt::format("{} of {}", count, of); }
 
-/// As --precision and --keep write it.
+/// Names a type as --precision and --keep write it.
 std::string_view type_name(ElemType elem) { return elem == ElemType::f16 ? "fp16" : name_of(elem); }
 
 }  // namespace
@@ -90,7 +90,8 @@ OutOfRange::Row& OutOfRange::row_of(uint32_t op, const BoundRegion& y) {
     return rows_.back();
 }
 
-/// Steps and float8 are scaled to a range, of which some numbers are meant to be beyond.
+/// True if an overflow tells something: steps and float8 are scaled to a range, of which some numbers are
+/// meant to be beyond.
 bool OutOfRange::Row::tells() const {
     const bool scaled = steps || is_small_float(elem);
     return unexplained > 0 && (!scaled || unexplained * one_in > made);

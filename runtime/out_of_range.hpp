@@ -1,5 +1,5 @@
 #pragma once
-// What the results of a run say of the types that they were computed in.
+// What the results of a run say about the types that they were computed in.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -21,9 +21,10 @@ class OutOfRange {
     OutOfRange(const BoundProgram& program, const std::vector<values::Executor::Results>& results,
                std::vector<InputRange> inputs);
     void fill_in(traces::StatSet& stats) const;
-    /// Rows of operations, in the order of the program.
+    /// Fills in rows of operations, in the order of the program.
     void fill_in(std::vector<traces::OpRow>& rows) const;
-    /// One line that names the operation with most of what no mask explains, and what helps; empty: there is nothing to say.
+    /// Returns one line that names the operation with most of what no mask explains, and what helps; empty:
+    /// there is nothing to say.
     std::string warning() const;
 
   private:
@@ -33,7 +34,7 @@ class OutOfRange {
         bool steps = false;  ///< quantised
         double low = 0, high = 0;
         uint64_t made = 0, count = 0;
-        uint64_t unexplained = 0;  ///< of these: not only minus infinity for a softmax
+        uint64_t unexplained = 0;  ///< part of these that is not only minus infinity for a softmax
         bool tells() const;
     };
     Row& row_of(uint32_t op, const BoundRegion& y);
@@ -44,7 +45,7 @@ class OutOfRange {
     const BoundProgram& program_;
     std::vector<Row> rows_;
     std::map<std::tuple<uint32_t, ElemType, bool>, size_t>
-        places_;  ///< of rows, by operation, type and whether it is quantised
+        places_;  ///< rows by operation, type and whether it is quantised
     std::vector<InputRange> inputs_;
     bool compiled_ = false;
 };

@@ -5,7 +5,7 @@
 
 namespace kpu::runtime {
 
-/// What a run will take, before it starts.
+/// Estimate of a run, before it starts.
 struct RunEstimate {
     double tasks = 0;         ///< instances of its tasks; of loops whose bounds move, the middle counts
     double values_bytes = 0;  ///< memory image and host arrays, all of it touched

@@ -11,7 +11,7 @@ namespace kpu::runtime {
 
 namespace {
 
-/// Every parameter of the program with the value of this run.
+/// Returns every parameter of the program with the value of this run.
 std::vector<std::pair<std::string, int64_t>> bound_parameters(const Module& module,
                                                               const ParamBindings& given) {
     std::vector<std::pair<std::string, int64_t>> parameters;
@@ -28,7 +28,7 @@ struct ProgramText {
     std::string program, kernels;
 };
 
-/// Kernels stand in one file, whatever files they came from.
+/// Returns the text, with kernels in one file, whatever files they came from.
 ProgramText text_of(const Module& module) {
     if (module.program.kernel_file_size() == 0) return {nem::print_checked(module), ""};
     proto::KernelFile kernels;
@@ -45,7 +45,7 @@ ProgramText text_of(const Module& module) {
     return text;
 }
 
-/// What the caller does not know of it.
+/// Completes a manifest with what the caller does not know.
 traces::Manifest completed(traces::Manifest manifest, Simulation& simulation,
                            const std::vector<traces::OpRow>& ops, std::string_view platform_text) {
     const Module& module = *simulation.program().module;

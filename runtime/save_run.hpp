@@ -15,10 +15,10 @@ namespace kpu::runtime {
 /// stats.json says `"complete": false` until finish_saved_run(), which follows when traces are written too.
 void save_run(traces::RunFolder& files, Simulation& simulation, const std::vector<traces::OpRow>& ops,
               traces::Manifest manifest);
-/// The same in memory, as traces::read_run() gives it of a folder: `name` stands for the folder's path. Outputs by their
-/// digests. Ends a paused run.
+/// Returns the same in memory, as traces::read_run() gives it of a folder: `name` stands for the folder's
+/// path. Outputs by their digests. Ends a paused run.
 traces::RunResults results_of(Simulation& simulation, traces::Manifest manifest, std::string name);
-/// stats.json as it stays. Throws UserError.
+/// Writes stats.json as it stays. Throws UserError.
 void finish_saved_run(const traces::RunFolder& files, Simulation& simulation);
 
 }  // namespace kpu::runtime

@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint64_t progress_steps = 1'000'000;  ///< between two looks at the clock
 
-/// Everything that must hold before anything is allocated.
+/// Checks everything that must hold before anything is allocated.
 BoundProgram verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLimits& limits,
                              const SimulationOptions& options, Diagnostics& diagnostics) {
     VerifyOptions verify_options;
@@ -61,7 +61,7 @@ void add_precisions(std::vector<traces::OpRow>& ops, const KPUProgram& program) 
     }
 }
 
-/// Operations whose work another does have a row too, which points there: whoever looks for a node finds it.
+/// Adds rows of operations whose work another does; each points there: whoever looks for a node finds it.
 void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) {
     // many programs have many rows, and nothing that was fused
     const auto fuses = [](const proto::Op& op) { return op.fused_with_size() > 0; };
@@ -91,7 +91,8 @@ void add_fused_rows(std::vector<traces::OpRow>& ops, const KPUProgram& program) 
     ops = std::move(all);
 }
 
-/// Without values there is no time for kernels whose control flow or addresses depend on them.
+/// Refuses kernels whose control flow or addresses depend on values that the run does not have: their time is
+/// unknown.
 void refuse_unknown_time(const BoundProgram& program) {
     for (const BoundTask& task : program.tasks) {
         if (!task.launches()) continue;
@@ -113,7 +114,7 @@ struct Simulation::Impl {
     std::shared_ptr<const Module> module;
     SimulationOptions options;
     std::optional<platforms::Platform> platform;
-    std::optional<traces::EnergyPrices> prices;  ///< of the platform, once it is asked for them
+    std::optional<traces::EnergyPrices> prices;  ///< prices of the platform, once it is asked for them
     std::shared_ptr<const DeviceLimits> limits;
     Diagnostics diagnostics;
     BoundProgram program;
@@ -144,11 +145,12 @@ struct Simulation::Impl {
         backend = options.reference_values ? values::make_reference_backend() : values::make_fast_backend();
     }
 
-    /// Null in timing mode.
+    /// Returns the engine; null in timing mode.
     values::ComputeBackend* engine() const {
         return backend && options.backend != nullptr ? options.backend : backend.get();
     }
-    /// Memory as a host sees it: with the inputs' bytes that no task reaches; of one buffer, or of all.
+    /// Returns memory as a host sees it: with the inputs' bytes that no task reaches; of one buffer, or of
+    /// all.
     values::MemoryImage& whole_memory(std::optional<uint32_t> buffer = std::nullopt) {
         host.place_rest(*memory, buffer);
         return *memory;
@@ -191,7 +193,7 @@ struct Simulation::Impl {
         if (memory) memory->reset();
     }
 
-    /// Ready to go on: a run that ended starts again.
+    /// Makes the driver ready to go on: a run that ended starts again.
     Driver& resume() {
         if (closed || status != RunStatus::paused) reset();
         return start();
@@ -216,7 +218,7 @@ struct Simulation::Impl {
         return *ops;
     }
 
-    /// Nothing where no engine of ours computes.
+    /// Returns nothing where no engine of ours computes.
     std::optional<OutOfRange> out_of_range() const {
         if (!driver || !backend || options.backend != nullptr) return {};
         return OutOfRange(program, driver->results(), host.out_of_range());
@@ -391,7 +393,7 @@ NpyArray Simulation::read(std::string_view name) const {
     for (const TensorSpec& spec : stored_tensors(impl_->program)) {
         if (spec.name == name) return read_tensor(impl_->program, spec, impl_->whole_memory(spec.buffer));
     }
-    throw UserError(fmt::format("`{}` is no tensor or buffer of the program. Fix: name one of: {}.", name,
+    throw UserError(fmt::format("`{}` is not a tensor or buffer of the program. Fix: name one of: {}.", name,
                                 fmt::join(stored_names(), ", ")));
 }
 

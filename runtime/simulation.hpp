@@ -58,8 +58,8 @@ struct SimulationOptions {
 /// Called now and then during a run: core cycle, tasks completed so far.
 using Progress = std::function<void(Cycles, uint64_t)>;
 
-/// One program on one device: load, bind inputs, run or step, read results, reset, run again. Many may live
-/// in one process, also interleaved; each owns its own SystemC context. Not for use from two threads at once.
+/// A program on a device: load, bind inputs, run or step, read results, reset, run again. Many may live in
+/// one process, also interleaved; each owns its own SystemC context. Not for use from two threads at once.
 ///
 ///     auto simulation = Simulation(program, platforms::load("npm_lite"), {});
 ///     simulation.set_input("x", array);
@@ -100,30 +100,32 @@ class Simulation {
     /// Runs to the next task completion, `most` core cycles at most.
     RunStatus step_task(Completion* completed = nullptr, const std::atomic<bool>* interrupt = nullptr,
                         Cycles most = UINT64_MAX);
-    /// From within a step, by a probe of kernels: with time, the step ends at the present cycle.
+    /// Pauses from within a step, by a probe of kernels: with time, the step ends at the present cycle.
     void pause();
-    /// Back to cycle 0: memory cleared, inputs bound again.
+    /// Goes back to cycle 0: memory cleared, inputs bound again.
     void reset();
 
     RunStatus status() const;  ///< paused before the first step
-    /// Whether the results are those of a whole run: it finished, with hazards or without.
+    /// True if the results are those of a whole run: it finished, with hazards or without.
     bool complete() const;
     Cycles now() const;  ///< functional mode: the estimate of the time of what was executed
     State state() const;
     std::string deadlock_report() const;
 
-    /// A dense array of an output tensor, as it is now. Throws UserError on an unknown name or in timing
-    /// mode.
+    /// Returns a dense array of an output tensor, as it is now. Throws UserError on an unknown name or in
+    /// timing mode.
     NpyArray output(std::string_view name) const;
-    /// A tensor of the program or a whole buffer, by name, as it is now. A tensor has its shape; a buffer has
-    /// one dimension and the type of its regions, u8 when they differ. Throws UserError as output().
+    /// Returns a tensor of the program or a whole buffer, by name, as it is now. A tensor has its shape; a
+    /// buffer has one dimension and the type of its regions, u8 when they differ. Throws UserError as
+    /// output().
     NpyArray read(std::string_view name) const;
-    std::vector<std::string> stored_names() const;  ///< what read() takes
-    /// Bytes of a level, while stopped. Throws UserError outside the allocated memory and in timing mode.
+    std::vector<std::string> stored_names() const;  ///< names that read() takes
+    /// Returns the bytes of a level, while stopped. Throws UserError outside the allocated memory and in
+    /// timing mode.
     std::vector<uint8_t> read_bytes(Level level, unsigned engine, uint64_t address, uint64_t count) const;
     void write_bytes(Level level, unsigned engine, uint64_t address, const std::vector<uint8_t>& bytes);
-    /// A region by name as a dense array; `loop_values` for regions that move with loop variables, outermost
-    /// first.
+    /// Returns a region by name as a dense array; `loop_values` for regions that move with loop variables,
+    /// outermost first.
     NpyArray read_region(std::string_view name, const std::vector<int64_t>& loop_values = {}) const;
     void write_region(std::string_view name, const NpyArray& array,
                       const std::vector<int64_t>& loop_values = {});
@@ -131,34 +133,35 @@ class Simulation {
     /// Statistics and rows of ops.csv. Asking ends a paused run here: the next run() starts again from cycle
     /// 0.
     const traces::StatSet& stats();
-    std::shared_ptr<const traces::StatSet> shared_stats();  ///< of this run, also when another one was begun
+    /// Statistics of this run, also when another one was begun.
+    std::shared_ptr<const traces::StatSet> shared_stats();
     const std::vector<traces::OpRow>& op_rows();
     /// Makes what a run needs, which takes its time for long programs; else run() does.
     void prepare();
     std::vector<traces::OpRow> take_op_rows();  ///< as the caller's own
-    /// What the statements of kernels cost, where time was modelled.
+    /// Returns what the statements of kernels cost, where time was modelled.
     std::vector<traces::KernelRow> kernel_rows();
-    /// Completed instances of a task statement so far.
+    /// Returns the completed instances of a task statement so far.
     uint64_t completions(uint32_t statement) const;
     /// Puts inputs into memory, as the first step does, so that it can be looked at before.
     void place_inputs();
     /// Races and reads of unwritten bytes so far.
     const execution::HazardLog& hazards() const;
-    /// What only the run could tell: in functional mode, more tasks in flight than the device's token table
-    /// holds, so that with timing issue would stall.
+    /// Returns what only the run could tell: in functional mode, more tasks in flight than the device's token
+    /// table holds, so that with timing issue would stall.
     Diagnostics run_findings() const;
-    /// What it could tell of these inputs' values: results that left the range of their type, outputs that are not finite
-    /// though the inputs are. No fault of the program.
+    /// Returns what it could tell of these inputs' values: results that left the range of their type, outputs
+    /// that are not finite though the inputs are. No fault of the program.
     Diagnostics value_findings() const;
-    /// Units of the device, by the number that events give; of none before the first step, and in functional
-    /// mode.
+    /// Returns the units of the device, by the number that events give; of none before the first step, and in
+    /// functional mode.
     std::vector<traces::UnitInfo> units() const;
     /// Parts of run_info(), which names every statement of the program.
     std::string_view mode_name() const;
-    traces::EnergyPrices energy_prices() const;  ///< of the platform; none without one
-    /// What is known of the run, for reports and traces; ends a paused run.
+    traces::EnergyPrices energy_prices() const;  ///< prices of the platform; none without one
+    /// Returns what is known of the run, for reports and traces; ends a paused run.
     traces::RunInfo run_info();
-    /// The recorded events, in order of time; leaves none. Ends a paused run.
+    /// Returns the recorded events, in order of time; leaves none. Ends a paused run.
     traces::Recording take_recording();
 
   private:

@@ -11,7 +11,7 @@ namespace kpu::runtime {
 
 using execution::RunStatus;
 
-/// What a unit does now.
+/// Present state of a unit.
 struct UnitState {
     std::string unit;
     std::string activity;  ///< group.cause

@@ -7,7 +7,8 @@
 namespace kpu::runtime {
 namespace {
 
-/// Whose outputs a region is part of: those of all inferences lie one after the other in their buffer.
+/// Returns the inference whose outputs a region is part of: those of all inferences lie one after the other
+/// in their buffer.
 uint64_t inference_of(const BoundProgram& program, const BoundRegion& region, uint64_t inferences) {
     const BoundBuffer& buffer = program.buffers[region.buffer];
     LoopValues loops;  // a loop stays within an inference
@@ -16,7 +17,7 @@ uint64_t inference_of(const BoundProgram& program, const BoundRegion& region, ui
     return std::min(offset / std::max<uint64_t>(buffer.size / inferences, 1), inferences - 1);
 }
 
-/// When the outputs of each inference are there; empty if some are not.
+/// Returns when the outputs of each inference are there; empty if some are not.
 std::vector<Cycles> ends_of(const BoundProgram& program, const Driver& driver, uint64_t inferences) {
     std::vector<std::optional<Cycles>> ends(inferences);
     for (uint32_t s = 0; s < program.statements.size(); ++s) {
@@ -62,7 +63,7 @@ void add_throughput(traces::StatSet& stats, const BoundProgram& program, const D
               "until the outputs of the first inference (of --batch) are there, weights from DRAM");
     stats.set(
         "throughput.step_us", step, "us",
-        "from the outputs of one inference (of --batch) to those of the next, on average behind the first");
+        "from the outputs of one inference (of --batch) to those of the next, on average after the first");
     stats.set("throughput.steady_inferences_per_s", 1e6 * double(size) / step, "1/s",
               "inferences of a step / throughput.step_us");
 }

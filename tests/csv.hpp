@@ -10,7 +10,7 @@ namespace kpu {
 
 using Row = std::map<std::string, std::string>;
 
-/// Rows of a reference table by column name; no quoting.
+/// Returns the rows of a reference table by column name; no quoting.
 inline std::vector<Row> read_csv(const std::string& path) {
     std::ifstream file(path);
     std::vector<std::string> header;

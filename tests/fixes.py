@@ -27,7 +27,7 @@ Step = Callable[[], object]
 
 
 def manual(main: Callable[[list[str]], object], part: str) -> str:
-    """The help of a verb of the package, which has this in it."""
+    """Return the help of a verb of the package, which has this in it."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said), pytest.raises(SystemExit, match="0"):
         main(["--help"])
@@ -44,7 +44,7 @@ class Text:
     text: str
 
     def is_in(self, message: str) -> bool:
-        """Whether the message was made of it."""
+        """Return whether the message was made of it."""
         pattern = ".*".join(re.escape(part) for part in self.text.strip().split("{}"))
         return re.search(pattern, message, re.DOTALL) is not None
 
@@ -69,7 +69,7 @@ class Case:
 
 @cache
 def texts() -> tuple[Text, ...]:
-    """Every literal of the package that has a fix; documentation is none."""
+    """Return every literal of the package that has a fix; documentation is none."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -89,7 +89,7 @@ def texts() -> tuple[Text, ...]:
 
 
 def text_of(file: str, piece: str) -> Text:
-    """The only text of a file that has the piece."""
+    """Return the only text of a file that has the piece."""
     found = {text.text: text for text in texts() if text.file == file and piece in text.text}
     found = {piece: found[piece]} if piece in found else found
     assert len(found) == 1, f"{file}: {piece!r} is in {len(found)} texts: {list(found)}"
@@ -97,7 +97,7 @@ def text_of(file: str, piece: str) -> Text:
 
 
 def told(step: Step, *, may_raise: bool) -> str:
-    """What a step says: its error, its warnings, and the text or list of texts that it returns."""
+    """Return what a step says: its error, its warnings, and the text or list of texts that it returns."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -1,4 +1,4 @@
-"""What several tests need and takes long to make: once a tree, anew whenever a source of it changes."""
+"""Files that several tests need: made once a tree, and anew whenever a source of them changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUILD = ROOT / "build"
 
 
 def contents(sources: Iterable[Path], *packages: str, also: str = "") -> str:
-    """A digest of these files, of those in these folders, and of the releases of these packages."""
+    """Return a digest of these files, of those in these folders, and of the releases of these packages."""
     digest = hashlib.sha256(also.encode())
     for source in sources:
         for path in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
@@ -30,7 +30,7 @@ def contents(sources: Iterable[Path], *packages: str, also: str = "") -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Of tests that run at once, one makes it and the others wait."""
+    """Lock the path: of tests that run at once, one makes it and the others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(path.name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -38,7 +38,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def value(path: Path, digest: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401  (of any type)
-    """What `make` gave in this tree when the sources were the same; kept in a file."""
+    """Return what `make` gave in this tree when the sources were the same; kept in a file."""
     with locked(path):
         kept = path.read_bytes() if path.exists() else b""
         if kept.startswith(digest.encode()):
@@ -51,7 +51,7 @@ def value(path: Path, digest: str, make: Callable[[], Any]) -> Any:  # noqa: ANN
 
 
 def file(path: Path, digest: str, make: Callable[[], None]) -> Path:
-    """A file that `make` writes, with those beside it; a stamp says what sources it was made of."""
+    """Return a file that `make` writes, with those beside it; a stamp says what sources it was made of."""
     stamp = path.with_name(path.name + ".made")
     with locked(path):
         if not (path.exists() and stamp.exists() and stamp.read_text() == digest):

@@ -26,7 +26,7 @@ class ActiveIntervals {
         }
         append({from, to});
     }
-    /// Disjoint, ascending; each one lengthened by the hysteresis and cut off at `end`.
+    /// Returns disjoint intervals, ascending; each one lengthened by the hysteresis and cut off at `end`.
     std::vector<Interval> on_until(Cycles end);
 
   private:

@@ -5,7 +5,7 @@
 
 namespace kpu::traces {
 
-/// What a bank of a DRAM does for a request: it serves a burst, or opens a row.
+/// Use of a bank of a DRAM by a request: it serves a burst, or opens a row.
 struct BankUse {
     enum class Kind : uint8_t { read, write, activate };
     enum class Row : uint8_t {
@@ -17,12 +17,12 @@ struct BankUse {
     Row row = Row::hit;
     bool turned = false;  ///< the data bus carried the other direction before
 
-    /// All of it as one number, as event records have it.
+    /// Returns all of it as one number, as event records have it.
     uint8_t code() const {
         return static_cast<uint8_t>(static_cast<unsigned>(kind) | static_cast<unsigned>(row) << 2 |
                                     (turned ? 16U : 0U));
     }
-    /// Nothing for a number that is none.
+    /// Returns the use with this code; nothing for a number that is none.
     static std::optional<BankUse> of_code(uint8_t code) {
         const unsigned kind = code & 3U, row = code >> 2 & 3U;
         if (kind > 2 || row > 2 || code >= 32) return std::nullopt;

@@ -17,7 +17,7 @@ struct BinnedSignals {
     size_t count = 0;
     Picoseconds end = 0;
     std::vector<std::vector<double>>
-        bandwidth;  ///< by unit, 10^9 bytes/s; empty of a unit that counts no bytes
+        bandwidth;  ///< bandwidth of each unit, 10^9 bytes/s; empty for a unit that counts no bytes
     /// read, write over all channels, 10^9 bytes/s; empty when info.dram_burst_bytes is not known
     std::array<std::vector<double>, 2> dram;
     /// W: by Component (dram with its background, phy with its static power), then static, then total
@@ -28,7 +28,7 @@ struct BinnedSignals {
 
     BinnedSignals(const RunInfo& info, const Events& events, bool units = false);
     Picoseconds start(size_t bin) const { return bin * width; }
-    /// Name of a row of `power`: array, ..., static, total.
+    /// Returns the name of a row of `power`: array, ..., static, total.
     static std::string power_name(size_t row);
 
   private:

@@ -24,7 +24,8 @@ struct Loss {
     int64_t change() const { return static_cast<int64_t>(after) - static_cast<int64_t>(before); }
 };
 
-/// Operations by charged cycles lost, largest loss first; an operation of one side only counts in full.
+/// Returns the operations by charged cycles lost, largest loss first; an operation of one side only counts in
+/// full.
 std::vector<Loss> losses(const std::vector<OpRow>& ops, const std::vector<OpRow>& baseline) {
     std::map<std::string, Loss> by_id;
     for (const OpRow& row : baseline) by_id[row.id].before = row.charged_cycles;
@@ -51,7 +52,7 @@ std::string worst_operations(const std::vector<OpRow>& ops, const RunResults& ba
     return text;
 }
 
-/// One line per estimate that is off by more than the tolerance, the worst first.
+/// Writes one line per estimate that is off by more than the tolerance, the worst first.
 class EstimateCheck {
   public:
     explicit EstimateCheck(double tolerance) : tolerance_(tolerance) {}

@@ -10,9 +10,9 @@
 
 namespace kpu::traces {
 
-/// What a run was judged by. A tolerance is a share: 0.02 is 2 %.
+/// Result of judging a run by one criterion. A tolerance is a share: 0.02 is 2 %.
 struct Verdict {
-    std::string name;  ///< of what was judged
+    std::string name;  ///< name of what was judged
     bool passed = true;
     double excess = 0;  ///< share by which a budget of a file is exceeded; at most 0: it is kept
     std::string text;   ///< lines for people: the figure, what was allowed, and the worst operations

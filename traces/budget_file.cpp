@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a budget can be of. Another one is a row, and a property in docs/budgets.schema.json.
+/// Metric that a budget can limit. Another one is a row, and a property in docs/budgets.schema.json.
 struct Metric {
     std::string_view key, unit;
     bool whole;   ///< counted, not measured
@@ -89,7 +89,8 @@ class BudgetReader {
         }
     }
 
-    /// Of two values with one key a parser keeps the last, and the first would count for nothing.
+    /// Refuses repeated keys: of two values with one key a parser keeps the last, and the first would count
+    /// for nothing.
     void refuse_repeated(const JsonValue& value, const std::string& path, int levels) const {
         if (!value.is_object() || levels == 0) return;
         std::unordered_set<std::string_view> seen;
@@ -103,7 +104,7 @@ class BudgetReader {
     template <class Names>
     void check_key(const std::string& key, const std::string& path, const Names& names) const {
         if (std::find(names.begin(), names.end(), key) != names.end()) return;
-        fail(fmt::format("`{}` is no key of a file of budgets. Fix: did you mean `{}`? There are {}", path,
+        fail(fmt::format("`{}` is not a key of a file of budgets. Fix: did you mean `{}`? There are {}", path,
                          nearest_name(key, {names.begin(), names.end()}), fmt::join(names, ", ")));
     }
 
@@ -120,8 +121,8 @@ class BudgetReader {
 
     const json& object(const json& value, const std::string& path) const {
         if (!value.is_object())
-            fail(fmt::format("`{}` is no object. Fix: write budgets in braces, such as {{\"cycles\": 1000}}",
-                             path));
+            fail(fmt::format(
+                "`{}` is not an object. Fix: write budgets in braces, such as {{\"cycles\": 1000}}", path));
         return value;
     }
 

@@ -16,7 +16,7 @@ struct Budget {
     double most = 0;
 };
 
-/// What a file of budgets says (docs/comparing_runs.md, docs/budgets.schema.json).
+/// Contents of a file of budgets (docs/comparing_runs.md, docs/budgets.schema.json).
 struct BudgetFile {
     std::string path;
     std::optional<double> tolerance;  ///< as a share
@@ -31,11 +31,12 @@ struct BudgetFile {
 BudgetFile parse_budget_file(std::string_view text, const std::string& origin,
                              const std::vector<std::string_view>& known);
 
-/// A file with what the run and its operations took as their budgets, and a tolerance (a share) if it is not 0. Energy and
-/// power are left out where they are not modelled.
+/// Returns a file with what the run and its operations took as their budgets, and a tolerance (a share) if it
+/// is not 0. Energy and power are left out where they are not modelled.
 std::string budget_file_text(const StatSet& stats, const std::vector<OpRow>& ops, double tolerance);
 
-/// A verdict for each budget, the one that is exceeded most first: more than (1 + tolerance) times as much fails.
+/// Returns a verdict for each budget, the one that is exceeded most first: more than (1 + tolerance) times as
+/// much fails.
 std::vector<Verdict> judge_budgets(const BudgetFile& file, const StatSet& stats,
                                    const std::vector<OpRow>& ops, double tolerance);
 

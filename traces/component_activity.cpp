@@ -86,7 +86,7 @@ class ClockWalk {
         ClockState state = ClockState::gated;
         Picoseconds since = 0;
     };
-    /// What changes before `time`.
+    /// Passes the changes before `time`.
     void pass_until(Picoseconds time) {
         if (activity_.changed() && last_ < time) settle(last_);
         while (activity_.next() < time) settle(activity_.next());

@@ -9,7 +9,7 @@
 
 namespace kpu::traces {
 
-/// What a component's clock does for it.
+/// State of a component's clock.
 enum class ClockState : uint8_t {
     active,  ///< the component does something
     idle,    ///< the clock runs for nothing: for idle_to_gate_cycles, or without clock gating
@@ -26,10 +26,11 @@ class ComponentActivity {
 
     ComponentActivity(const EnergyPrices& prices, const Clock& clock, Picoseconds end);
     void active(const Event& event);
-    /// What is asked for now is the state at `time`, which must not be before the last one.
+    /// Advances to `time`, which must not be before the last one; state() then answers for it.
     void advance(Picoseconds time);
     ClockState state(size_t component) const;
-    /// When a state changes without a record, after the time of advance(); the greatest time if none does.
+    /// Returns when a state changes without a record, after the time of advance(); the greatest time if none
+    /// does.
     Picoseconds next() const { return next_; }
     /// Records came after the last advance().
     bool changed() const { return changed_; }

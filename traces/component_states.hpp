@@ -15,22 +15,22 @@ struct ComponentRates {
     Yoctojoules always = 0;         ///< in any state: background of the DRAM, the PHY
 };
 
-/// Of every component.
+/// Returns the rates of every component.
 std::vector<ComponentRates> component_rates(const EnergyPrices& prices);
 
-/// The component that a unit of this kind is part of; that of a DRAM channel is dram, and phy too.
+/// Returns the component that a unit of this kind is part of; that of a DRAM channel is dram, and phy too.
 Component component_of(UnitKind kind);
 
-/// What each unit has of a component's rates, by unit: they sum to those exactly.
+/// Returns what each unit has of a component's rates, indexed by unit: they sum to those exactly.
 std::vector<ComponentRates> unit_rates(const EnergyPrices& prices, const std::vector<UnitInfo>& units,
                                        Component component);
 
-/// When a component's clock runs, and its rates.
+/// Intervals in which a component's clock runs, and its rates.
 struct ComponentOn : ComponentRates {
     Component component;
     EnergyCounts::Residency residency;
     std::vector<std::pair<Picoseconds, Picoseconds>> intervals;  ///< in which it does: disjoint, ascending
-    Picoseconds end = 0;                                         ///< of the run
+    Picoseconds end = 0;                                         ///< end of the run
     /// Calls visit(runs, from, to) for every stretch of time in which it does or does not.
     template <typename Visit>
     void for_each(Visit visit) const {
@@ -44,7 +44,7 @@ struct ComponentOn : ComponentRates {
     }
 };
 
-/// When each component is ON.
+/// Collects when each component is ON.
 class ComponentStates {
   public:
     explicit ComponentStates(const EnergyPrices& prices)
@@ -52,7 +52,7 @@ class ComponentStates {
     void active(Component component, Cycles from, Cycles to) {
         if (prices_.clock_gating) active_[static_cast<size_t>(component)].add(from, to);
     }
-    /// At the end of the run; empty when it took no time.
+    /// Returns the components at the end of the run; empty when it took no time.
     std::vector<ComponentOn> finish(const Clock& clock, Cycles end);
 
   private:

@@ -14,10 +14,10 @@
 
 namespace kpu::traces {
 
-/// What banks did. hits + misses + conflicts = reads + writes.
+/// Counts of banks. hits + misses + conflicts = reads + writes.
 struct BankCounts {
     uint64_t reads = 0, writes = 0;                ///< bursts
-    uint64_t hits = 0, misses = 0, conflicts = 0;  ///< of them: see BankUse::Row
+    uint64_t hits = 0, misses = 0, conflicts = 0;  ///< part of these bursts: see BankUse::Row
     uint64_t activates = 0;     ///< some rows are closed by a refresh before they serve a burst
     uint64_t turn_arounds = 0;  ///< bursts before which the data bus changed its direction
 
@@ -27,21 +27,21 @@ struct BankCounts {
     void add(const BankCounts& other);
 };
 
-/// What the banks of each DRAM channel did over time, and for whom.
+/// Use of the banks of each DRAM channel over time, and for whom.
 class DramTraffic {
   public:
     struct Stream {
-        std::string unit, task, operation;  ///< what is not known is empty
+        std::string unit, task, operation;  ///< names; unknown ones are empty
         BankCounts counts;
     };
 
     /// Bins of `width_ps` from `from` on, doubled while bins times banks exceed 1,048,576. `channels`: their names.
     DramTraffic(Picoseconds from, Picoseconds width_ps, std::vector<std::string> channels, uint32_t banks,
                 uint32_t burst_bytes);
-    /// Another asker. Its number.
+    /// Adds another asker. Its number.
     size_t add_stream(Stream stream);
     Stream& stream(size_t number) { return streams_[number]; }
-    /// Not before `from`.
+    /// Adds a use at a time that is not before `from`.
     void add(Picoseconds time, size_t channel, size_t bank, const BankUse& use, size_t stream);
 
     Picoseconds from() const { return from_; }
@@ -54,9 +54,9 @@ class DramTraffic {
         return cells_[bin * row() + channel * banks_ + bank];
     }
     BankCounts total() const;
-    /// Those that did something, most bursts first.
+    /// Returns the streams that did something, most bursts first.
     std::vector<Stream> streams() const;
-    /// The same in so many bins or fewer.
+    /// Returns the same in so many bins or fewer.
     DramTraffic in_bins(size_t most) const;
 
   private:
@@ -68,12 +68,12 @@ class DramTraffic {
     std::vector<std::string> channels_;
     size_t banks_;
     uint32_t burst_bytes_;
-    std::vector<BankCounts> cells_;  ///< by bin, channel, bank
+    std::vector<BankCounts> cells_;  ///< indexed by bin, channel, bank
     std::vector<Stream> streams_;
 };
 
-/// Of a run's recording, the part that info.view shows: a use of a bank when the channel or the unit that asked is
-/// among its units. Throws UserError when the recording has no uses of banks.
+/// Collects the part of a run's recording that info.view shows: a use of a bank when the channel or the unit
+/// that asked is among its units. Throws UserError when the recording has no uses of banks.
 DramTraffic dram_traffic(const RunInfo& info, const Events& events);
 
 /// About how many banks do something in how many bins.
@@ -86,7 +86,7 @@ void write_traffic_by_bank(const DramTraffic& traffic, Output& output);
 /// unit,task,operation,reads,writes,row_hits,row_misses,row_conflicts,activates,turn_arounds
 void write_traffic_by_stream(const DramTraffic& traffic, Output& output);
 
-/// What a trace of banks cannot show (Format::refuses).
+/// Says what a trace of banks cannot show (Format::refuses).
 std::string traffic_refuses(const TraceView& view, const OptionValues& options);
 
 }  // namespace kpu::traces

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t per_pj = 1'000'000'000'000, per_uj = 1'000'000'000'000'000'000;
 constexpr double yj_in_mw_ps = 1e9;
 
-/// In the unit, rounded once: as many bits of the quotient as fit, the rest of it in the last one.
+/// Divides by the unit, rounded once: as many bits of the quotient as fit, the rest of it in the last one.
 double nearest(Yoctojoules energy, uint64_t unit) {
     if (energy == 0) return 0;
     __extension__ typedef unsigned __int128 Wide;

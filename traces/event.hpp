@@ -10,7 +10,7 @@
 
 namespace kpu::traces {
 
-/// Why a unit is in the state it is in. Names are group.cause, as in stats.json and the VCD.
+/// Cause of a unit's state. Names are group.cause, as in stats.json and the VCD.
 enum class Cause : uint8_t {
     busy_useful,
     busy_fill_drain,
@@ -42,9 +42,9 @@ constexpr int cause_count = 25;
 std::string_view group_of(Cause cause);    ///< busy, stalled, idle
 std::string_view name_of(Cause cause);     ///< useful, dependency, ...
 std::string_view meaning_of(Cause cause);  ///< one sentence
-/// "group.cause", as in stats.json, the stall trace and the VCD.
+/// Returns "group.cause", as in stats.json, the stall trace and the VCD.
 std::string_view full_name_of(Cause cause);
-/// Whether the cause is one that only the device as a whole has.
+/// True if the cause is one that only the device as a whole has.
 constexpr bool is_device_cause(Cause cause) {
     return cause == Cause::device_busy_compute || cause == Cause::device_stalled_memory ||
            cause == Cause::device_idle_other;
@@ -57,9 +57,9 @@ struct UnitInfo {
     UnitKind kind = UnitKind::device;
     int engine = -1;  ///< -1: device level
     int index = 0;
-    /// Of its work per core cycle at best: MACs of its base type, elements, bytes. 0: not known.
+    /// Best work per core cycle: MACs of its base type, elements, bytes. 0: not known.
     double peak_per_cycle = 0;
-    double area_mm2 = 0;  ///< of its silicon; 0: not known
+    double area_mm2 = 0;  ///< area of its silicon; 0: not known
 };
 
 constexpr uint16_t no_unit = 0xffff;
@@ -84,7 +84,7 @@ enum class EventKind : uint8_t {
     energy,   ///< value = count of action `unit` (an ActionId), spread over `duration()` core cycles from
               ///< time_ps; burner() is the unit that burns it
     active,   ///< component `unit` (a Component) does something for `duration()` core cycles from time_ps
-    work,     ///< what task does: value = index into RunInfo::works; at its end
+    work,     ///< work of a task: value = index into RunInfo::works; at its end
     access,   ///< a request of `unit` comes to a memory: value = its address (isa/bus_address.hpp), cause = 0
               ///< read, 1 write, reserved = bytes. Only in recordings that have them (RunInfo::accesses)
     bank,  ///< a bank of the DRAM channel `unit` is used for task: value = the unit that asked, reserved = bank,
@@ -93,7 +93,7 @@ enum class EventKind : uint8_t {
 };
 constexpr int event_kind_count = 14;
 
-/// What held back the control thread that issued a task, until another task completed.
+/// Event that held back the control thread which issued a task, until another task completed.
 enum class IssueCause : uint8_t {
     start,   ///< nothing: the program began
     token,   ///< a wait, or a task that the text waits for (sync)
@@ -109,7 +109,7 @@ constexpr int issue_cause_count = 5;
 enum class CounterId : uint8_t { queue_depth, tokens_in_flight, bytes, power_mw };
 constexpr int counter_count = 4;
 
-/// One record, 32 bytes, plain. Records of one unit are in time order; the whole log is sorted on output.
+/// A record, 32 bytes, plain. Records of one unit are in time order; the whole log is sorted on output.
 struct Event {
     uint64_t time_ps = 0;
     int64_t value = 0;
@@ -121,9 +121,9 @@ struct Event {
     uint8_t cause = 0;  ///< Cause or CounterId
     uint32_t reserved =
         0;  ///< energy, active: see set_duration(); issue, ready, access, bank: see there; else 0
-    /// Core cycles of an energy or active record: below 2^48.
+    /// Returns core cycles of an energy or active record: below 2^48.
     Cycles duration() const { return static_cast<Cycles>(reserved & 0xffff) << 32 | task; }
-    /// The unit that an energy record's energy goes to; no_unit: not known.
+    /// Returns the unit that an energy record's energy goes to; no_unit: not known.
     uint16_t burner() const { return static_cast<uint16_t>((reserved >> 16) - 1); }
     /// Low half of the duration in `task`, the next 16 bits in `reserved`, above them 1 + the unit, 0: none.
     void set_duration(Cycles cycles, uint16_t burnt_by) {
@@ -138,7 +138,7 @@ static_assert(sizeof(Event) == 32);
 constexpr int64_t blame_none = -1;
 constexpr int64_t blame_task(uint32_t serial) { return static_cast<int64_t>(serial) * 2; }
 
-/// A unit's state that no task causes.
+/// Returns a unit's state that no task causes.
 inline Event state_record(uint16_t unit, Cause cause, Picoseconds time) {
     Event event;
     event.time_ps = time;
@@ -149,7 +149,7 @@ inline Event state_record(uint16_t unit, Cause cause, Picoseconds time) {
     return event;
 }
 
-/// What the model calls. A null sink costs one branch.
+/// Receiver of the model's records. A null sink costs one branch.
 class EventSink {
   public:
     virtual ~EventSink() = default;

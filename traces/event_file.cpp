@@ -55,7 +55,7 @@ Event get_event(std::string_view bytes, size_t at) {
     return event;
 }
 
-/// What is wrong with a record, or null. Writers index tables with these fields unchecked.
+/// Says what is wrong with a record, or null. Writers index tables with these fields unchecked.
 const char* fault_of(const Event& event, const RunInfo& info, size_t events) {
     constexpr uint64_t time_limit = 9'000'000'000'000'000'000u;
     if (static_cast<int>(event.kind) >= event_kind_count) return "unknown kind";
@@ -161,7 +161,8 @@ Header read_header(std::string_view bytes, const std::string& origin) {
     return header;
 }
 
-/// What follows the header, taken in pieces: of a file or of bytes. A piece is good until the next is taken.
+/// Source of what follows the header, taken in pieces: a file or bytes. A piece is good until the next is
+/// taken.
 using Source = std::function<std::string_view(size_t count)>;
 
 /// Reads description and records.

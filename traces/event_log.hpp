@@ -25,8 +25,8 @@ class EventLog final : public EventSink {
     }
     void pulse(uint16_t unit, Cause cause, Picoseconds from, Picoseconds to) override;
     size_t size() const { return (disk_ ? disk_->size : 0) + records_.size() + 2 * pulses_.size(); }
-    /// The records in order of (time, arrival), pulses behind the others; empties the log. Every writer wants
-    /// them so. Throws UserError when the disk did not take them.
+    /// Returns the records in order of (time, arrival), pulses after the others; empties the log. Every
+    /// writer wants them so. Throws UserError when the disk did not take them.
     Events take_sorted();
 
   private:
@@ -48,7 +48,7 @@ class EventLog final : public EventSink {
         }
         size_t size() const { return bytes() / sizeof(T) - static_cast<size_t>(end_ - next_); }
         bool full() const { return next_ == end_; }  ///< the next item takes a new chunk
-        size_t bytes() const {                       ///< of all chunks
+        size_t bytes() const {                       ///< size of all chunks
             size_t items = 0;
             for (const Chunk& chunk : chunks_) items += chunk.capacity;
             return items * sizeof(T);
@@ -82,7 +82,7 @@ class EventLog final : public EventSink {
     Chunks<Pulse> pulses_;
     std::exception_ptr failure_;
     std::shared_ptr<EventRuns> disk_;         ///< none as long as memory suffices
-    std::vector<EventRuns::Run> pulse_runs_;  ///< those of pulses, which stand behind all others
+    std::vector<EventRuns::Run> pulse_runs_;  ///< runs of pulses, which stand after all others
 };
 
 }  // namespace kpu::traces

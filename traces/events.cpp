@@ -34,7 +34,7 @@ class Events::Reader {
         block_.reserve(block_size);
     }
 
-    /// The next records; none at the end.
+    /// Returns the next records; none at the end.
     const std::vector<Event>& next() {
         block_.clear();
         while (!heads_.empty() && block_.size() < block_size) {
@@ -47,11 +47,11 @@ class Events::Reader {
 
   private:
     struct Cursor {
-        uint64_t offset, left;  ///< of what is not loaded yet
+        uint64_t offset, left;  ///< part that is not loaded yet
         std::vector<Event> buffer;
         size_t at = 0, filled = 0;
     };
-    using Head = std::pair<Picoseconds, size_t>;  ///< of a run: the time of its next record
+    using Head = std::pair<Picoseconds, size_t>;  ///< time of a run's next record
 
     void load(size_t run) {
         Cursor& cursor = cursors_[run];

@@ -18,7 +18,7 @@ struct EventRuns {
         uint64_t count;   ///< records
     };
     ScratchFile file;
-    std::vector<Run> runs;  ///< of records of equal time, those of the earlier run come first
+    std::vector<Run> runs;  ///< runs; of records of equal time, those of the earlier run come first
     size_t size = 0;        ///< records of all
 
     /// `events` in order of time.
@@ -33,7 +33,7 @@ void sort_by_time(std::vector<Event>& events);
 class Events {
   public:
     class Reader;
-    /// Of a range-based for. A reference that it gives is good until the next step.
+    /// Iterator of a range-based for. A reference that it gives is good until the next step.
     class Iterator {
       public:
         explicit Iterator(const Events& events);
@@ -63,9 +63,9 @@ class Events {
     Iterator begin() const { return Iterator(*this); }
     std::nullptr_t end() const { return nullptr; }
 
-    /// All of them in one piece of memory, where they lie so; else null.
+    /// Returns all of them in one piece of memory, where they lie so; else null.
     const Event* data() const { return disk_ ? nullptr : memory_.data(); }
-    /// A copy in memory.
+    /// Returns a copy in memory.
     std::vector<Event> to_vector() const;
 
   private:

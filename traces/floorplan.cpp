@@ -14,7 +14,7 @@ namespace {
 
 double sum_of(const std::vector<double>& areas) { return std::accumulate(areas.begin(), areas.end(), 0.0); }
 
-/// The largest ratio of sides in a strip of these areas along a side.
+/// Returns the largest ratio of sides in a strip of these areas along a side.
 double worst_ratio(const std::vector<double>& areas, double side) {
     const double depth = sum_of(areas) / side;
     double worst = 1;

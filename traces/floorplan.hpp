@@ -18,14 +18,15 @@ struct Block {
 };
 
 struct Floorplan {
-    std::vector<Block> blocks;          ///< of the units that the view shows, by unit
+    std::vector<Block> blocks;          ///< blocks of the units that the view shows, in order of unit
     std::vector<std::string> left_out;  ///< units whose area is not known
-    double side_mm = 0;                 ///< of the die, a square that the blocks fill
+    double side_mm = 0;                 ///< side of the die, a square that the blocks fill
 };
 
-/// Every unit as a rectangle of its area, those of an engine side by side, as near to squares as they can be: a squarified
-/// treemap (Bruls, Huizing, van Wijk, 2000) of the engines and, in each, of its units. No real floor plan: it has the areas and
-/// the neighbourhoods, and neither gaps nor wires. Throws UserError if no unit's area is known.
+/// Lays out every unit as a rectangle of its area, those of an engine side by side, as near to squares as
+/// they can be: a squarified treemap (Bruls, Huizing, van Wijk, 2000) of the engines and, in each, of its
+/// units. It is no real floor plan: it has the areas and the neighbourhoods, and neither gaps nor wires.
+/// Throws UserError if no unit's area is known.
 Floorplan floorplan_of(const RunInfo& info);
 
 }  // namespace kpu::traces

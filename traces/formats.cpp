@@ -18,8 +18,8 @@ Cycles parse_cycle(const std::string& text) {
     Cycles value = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (failed != std::errc() || end != text.data() + text.size())
-        throw UserError(
-            fmt::format("--trace-window: `{}` is no core cycle. Fix: give a whole number, 0 or more.", text));
+        throw UserError(fmt::format(
+            "--trace-window: `{}` is not a core cycle. Fix: give a whole number, 0 or more.", text));
     return value;
 }
 
@@ -39,7 +39,7 @@ std::pair<Cycles, Cycles> parse_window(const std::string& window) {
     return result;
 }
 
-/// Each of them has to match one of the names.
+/// Checks that each pattern matches one of the names.
 void check_patterns(const char* option, const char* what, const std::vector<std::string>& patterns,
                     const std::vector<std::string>& names) {
     for (const std::string& pattern : patterns) {
@@ -102,7 +102,7 @@ TraceView check_view(const ViewText& text) {
     const double every_ns = ns_of(text.every);
     if (!(every_ns >= 0.001 && every_ns <= 1e9))
         throw UserError(fmt::format(
-            "--trace-every: `{}` is no time of a trace. Fix: give one with its unit, ns, us or ms, of at "
+            "--trace-every: `{}` is not a time of a trace. Fix: give one with its unit, ns, us or ms, of at "
             "most a second, like 1us.",
             text.every));
     view.every = static_cast<Picoseconds>(std::llround(every_ns * 1000));

@@ -13,7 +13,7 @@
 
 namespace kpu::traces {
 
-/// How many records of each kind a recording has in its view.
+/// Numbers of records of each kind that a recording has in its view.
 struct RecordCounts {
     std::array<uint64_t, event_kind_count> by_kind{};
     uint64_t of(EventKind kind) const { return by_kind[static_cast<size_t>(kind)]; }
@@ -37,11 +37,11 @@ struct Format {
     void (*write)(const RunInfo& info, const Events& events, const OptionValues& options, Output& output);
     bool needs_energy = false;  ///< the device must have an energy model
     bool is_waveform = false;   ///< viewers of waveforms open it
-    /// Why it cannot show that, and what can; empty: it does. None: it shows every view.
+    /// Says why it cannot show that, and what can; empty: it does. None: it shows every view.
     std::string (*refuses)(const TraceView& view, const OptionValues& options) = nullptr;
 };
 
-/// The lines of formats.txt.
+/// Returns the lines of formats.txt.
 const std::vector<const Format*>& formats();
 /// Throws UserError that names the nearest one.
 const Format& find_format(std::string_view name);
@@ -52,7 +52,7 @@ struct ViewText {
     std::vector<std::string> units, causes, ops;  ///< patterns
     std::string every;                            ///< a time: 1us; empty: every state
 };
-/// What of it is right or wrong whatever the run is: all but the window. Throws UserError.
+/// Checks what is right or wrong whatever the run is: all but the window. Throws UserError.
 TraceView check_view(const ViewText& text);
 /// The recording shows that part, and bins are as wide as `every`. Throws UserError, also when the window is not in the run,
 /// and when no unit, cause or operation has such a name.

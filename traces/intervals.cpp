@@ -103,7 +103,7 @@ class Shown {
         if (row.start == 0) sampler_.finish();  // the next unit
         sampler_.add({row}, row.start, row.end);
     }
-    /// After the last one.
+    /// Ends after the last one.
     void finish() { sampler_.finish(); }
 
   private:

@@ -31,14 +31,15 @@ void for_each_interval(const RunInfo& info, const Events& events,
 class TaskTable {
   public:
     TaskTable(const RunInfo& info, const Events& events);
-    /// Name of the task's statement; "" for no_task, "task<serial>" when its issue was not recorded.
+    /// Returns the name of the task's statement; "" for no_task, "task<serial>" when its issue was not
+    /// recorded.
     std::string name(uint32_t task) const;
     std::string_view profile(uint32_t task) const;  ///< tag of @profile; empty without one
-    /// "i=3 j=0": values of the enclosing loops, outermost first; "" outside loops.
+    /// Returns "i=3 j=0": values of the enclosing loops, outermost first; "" outside loops.
     std::string iteration(uint32_t task) const;
-    /// "name" or "name[i=3 j=0]".
+    /// Returns "name" or "name[i=3 j=0]".
     std::string label(uint32_t task) const;
-    /// What a cause record blames: a unit's name, a task's label, or "".
+    /// Returns what a cause record blames: a unit's name, a task's label, or "".
     std::string blamed(int64_t blame) const;
 
   private:
@@ -48,7 +49,7 @@ class TaskTable {
         int64_t innermost = 0;
     };
     const RunInfo& info_;
-    std::vector<Task> tasks_;  ///< by serial
+    std::vector<Task> tasks_;  ///< indexed by serial
     std::vector<int64_t> outer_;
 };
 

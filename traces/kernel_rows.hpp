@@ -11,13 +11,13 @@ namespace kpu::traces {
 
 constexpr const char* kernels_file_name = "kernels.csv";
 
-/// What a statement of a kernel cost on all units that executed it: a row of kernels.csv.
+/// Cost of a statement of a kernel on all units that executed it: a row of kernels.csv.
 struct KernelRow {
     std::string task, kernel;
     std::string region;  ///< names of the regions around it, outermost first, joined by /
-    uint32_t line = 0;   ///< of the kernel's text; 0: not known
+    uint32_t line = 0;   ///< line of the kernel's text; 0: not known
     std::string statement;
-    uint64_t executions = 0;  ///< by all lanes that stand there together
+    uint64_t executions = 0;  ///< executions by all lanes that stand there together
     uint64_t lanes = 0;       ///< that executed it, summed
     uint64_t busy_cycles = 0, stalled_cycles = 0;
 };
@@ -25,8 +25,8 @@ struct KernelRow {
 void write_kernel_rows(const std::vector<KernelRow>& rows, Output& output);
 /// Throws UserError.
 std::vector<KernelRow> parse_kernel_rows(std::string_view text, const std::string& origin);
-/// A table of where the cycles of kernels went, dearest statements first, then by region; `task` empty: of all. Empty
-/// when there are no such rows.
+/// Returns a table of where the cycles of kernels went, dearest statements first, then by region; `task`
+/// empty: of all. Empty when there are no such rows.
 std::string kernel_text(const std::vector<KernelRow>& rows, std::string_view task);
 
 }  // namespace kpu::traces

@@ -85,7 +85,7 @@ class KonataWriter {
         return cause == Cause::stalled_backpressure ? "store" : "load";
     }
 
-    /// Of computations: from what their unit did for them.
+    /// Finds the stages of computations from what their unit did for them.
     void find_stages(const Events& events) {
         for_each_interval(info_, events, [this](const StateInterval& row) {
             if (row.task >= tasks_.size()) return;
@@ -163,9 +163,9 @@ class KonataWriter {
     TaskTable names_;
     std::vector<TaskTimes> tasks_;
     TaskFlows flows_;
-    std::vector<uint32_t> row_;        ///< by serial; no_task: not shown
-    std::vector<uint32_t> statement_;  ///< by serial
-    std::vector<Stages> stages_;       ///< of computations, by serial
+    std::vector<uint32_t> row_;        ///< row of each serial; no_task: not shown
+    std::vector<uint32_t> statement_;  ///< indexed by serial
+    std::vector<Stages> stages_;       ///< stages of computations, indexed by serial
     std::vector<Command> commands_;
     uint32_t rows_ = 0;
 };

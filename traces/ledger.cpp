@@ -173,7 +173,7 @@ void EnergyLedger::finish(Cycles end, StatSet& stats) {
               "than 100,000 of them.");
 }
 
-/// What energy follows from, priced or not.
+/// Sets the counts from which energy follows, priced or not.
 void EnergyLedger::set_counts(StatSet& stats) const {
     const State& s = *state_;
     for (size_t c = 0; c < component_count; ++c) {

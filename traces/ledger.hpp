@@ -26,8 +26,8 @@ struct ActionPrice {
     std::string source;
 };
 
-/// Bytes that one `burst` of component dma stands for. The table's price is that of 64 bytes (their address
-/// and their bus handshake), so a DMA request of burst_bytes costs one for every 64 bytes.
+/// Returns the bytes that one `burst` of component dma stands for. The table's price is that of 64 bytes
+/// (their address and their bus handshake), so a DMA request of burst_bytes costs one for every 64 bytes.
 constexpr uint32_t dma_beat_group_bytes(uint32_t request_bytes) {
     return request_bytes < 64 ? request_bytes : 64;
 }
@@ -39,7 +39,7 @@ struct StaticPower {
     double gated_mw = 0;  ///< clock gated: leakage + 3 % of the clock tree
 };
 
-/// What a part of the device has of its component's static power, mW: the weights by which that is split.
+/// Static power of a part of the device within its component, mW: the weights by which that is split.
 struct StaticPart {
     Component component;
     int engine = -1;  ///< -1: of the device
@@ -54,7 +54,7 @@ struct EnergyCorner {
     double dram_background_mw = 0, phy_static_mw = 0;
 };
 
-/// Everything the ledger needs; plain data so that traces do not depend on platforms.
+/// Prices and everything else that the ledger needs; plain data so that traces do not depend on platforms.
 struct EnergyPrices {
     std::string table, corner;
     uint32_t node_nm = 0;
@@ -63,7 +63,7 @@ struct EnergyPrices {
     Cycles idle_to_gate_cycles = 0;
     std::vector<ActionPrice> actions;  ///< ActionId = index
     std::vector<StaticPower> statics;  ///< rows of one component add up; a component without a row has none
-    std::vector<StaticPart> parts;     ///< of a component without any, all units have the same share
+    std::vector<StaticPart> parts;     ///< parts; in a component without any, all units have the same share
     double dram_background_mw = 0, phy_static_mw = 0;
     std::vector<EnergyCorner> corners;  ///< low and high of the table: how wide its band is; empty: not known
     std::string not_modelled;  ///< why the device has no energy: it is outside of what the table describes
@@ -77,7 +77,7 @@ void check(const EnergyPrices& prices);
 /// Throws UserError with the reason where a device has no energy.
 void require_energy(const EnergyPrices& prices);
 
-/// What a run did, in integers: all that pricing needs, so a table can be changed without simulating again.
+/// Counts of a run, in integers: all that pricing needs, so a table can be changed without simulating again.
 struct EnergyCounts {
     struct Residency {
         Picoseconds on = 0, gated = 0;  ///< sum = length of the run
@@ -85,7 +85,8 @@ struct EnergyCounts {
     size_t actions = 0;
     std::vector<uint64_t> by_op;  ///< [op][action]; the last op is the background
     std::array<Residency, component_count> residency{};
-    std::array<Yoctojoules, component_count> saved_by_gating{};  ///< what clocks would have taken while gated
+    /// Energy that clocks would have taken while gated.
+    std::array<Yoctojoules, component_count> saved_by_gating{};
     Picoseconds end_ps = 0;
     size_t op_rows() const { return actions == 0 ? 0 : by_op.size() / actions; }
     uint64_t of_action(size_t action) const;
@@ -132,7 +133,7 @@ class EnergyLedger {
     /// The component does something over [from, to): it is ON then and for idle_to_gate_cycles more; GATED
     /// otherwise if the platform gates clocks, else always ON. Intervals may overlap and come in any order.
     void active(Component component, Cycles from, Cycles to);
-    /// Both: the action keeps its component active over [from, to), for a cycle at least.
+    /// Books the action, and keeps its component active over [from, to), for a cycle at least.
     void book(ActionId action, uint64_t count, Cycles from, Cycles to, uint32_t op,
               const Burners& burners = {});
     /// Closes the ledger at the end of the run (core cycle, cut-off for residencies): statistics energy.*,
@@ -147,14 +148,15 @@ class EnergyLedger {
     double background_pj() const;     ///< work of no operation, static included
     const EnergyCounts& counts() const;
     const EnergyTotals& totals() const;
-    const PowerBins& bins() const;  ///< of prices.trace_bin_ns, doubled while there are more than 100,000
+    /// Bins of prices.trace_bin_ns, doubled while there are more than 100,000.
+    const PowerBins& bins() const;
 
     struct Row {
         std::string component, action, per;
         uint64_t count;
         double energy_per_action_pj, energy_pj;
     };
-    /// Every action that occurred, then static power by component (count = ps ON, energy per ps).
+    /// Returns every action that occurred, then static power by component (count = ps ON, energy per ps).
     std::vector<Row> summary() const;
 
   private:

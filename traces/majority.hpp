@@ -9,7 +9,8 @@
 
 namespace kpu::traces {
 
-/// Which of the values of an interval held longest; of those that held as long, the one that came first.
+/// Finds which of the values of an interval held longest; of those that held as long, the one that came
+/// first.
 template <typename Value>
 class Majority {
   public:
@@ -55,7 +56,7 @@ class Sampler {
             from = until;
         }
     }
-    /// After the last one.
+    /// Ends after the last one.
     void finish() {
         close();
         pass();
@@ -95,7 +96,7 @@ class Sampler {
     Picoseconds every_;
     Key key_;
     Visit visit_;
-    std::vector<Part> parts_;  ///< of the open interval
+    std::vector<Part> parts_;  ///< parts of the open interval
     std::vector<Part> out_;    ///< at most one, which waits for what it may continue as
 };
 

@@ -14,7 +14,7 @@ namespace kpu::traces {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> level_names{"dram", "l2", "l1"};  ///< by Level
+constexpr std::array<std::string_view, 3> level_names{"dram", "l2", "l1"};  ///< indexed by Level
 
 /// The model serves one memory at a time, so records of one instant come in no order that means anything.
 bool precedes(const Event& a, const Event& b) {

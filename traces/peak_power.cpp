@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t listed_stretches = 8, listed_units = 4, listed_ops = 3;
 
-/// A positive number and what follows it; 0 where there is none.
+/// Returns a positive number and what follows it; 0 where there is none.
 std::pair<double, std::string> number_and_unit(const std::string& text) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -35,7 +35,7 @@ double scaled(const std::string& text, const std::map<std::string, double>& unit
 /// Bins that follow each other and are all above the budget.
 struct Stretch {
     size_t first = 0, last = 0;  ///< both belong to it
-    double watts = 0;            ///< of the highest
+    double watts = 0;            ///< power of the highest
 };
 
 std::vector<Stretch> stretches_above(const PowerTrace& trace, double watts) {
@@ -50,7 +50,7 @@ std::vector<Stretch> stretches_above(const PowerTrace& trace, double watts) {
     return found;
 }
 
-/// "ddr0 1.2 W, e0_nmu0 0.4 W": those with most energy in a stretch, their mean power.
+/// Returns "ddr0 1.2 W, e0_nmu0 0.4 W": those with most energy in a stretch, their mean power.
 std::string largest(std::vector<std::pair<Yoctojoules, std::string>> rows, size_t most, Picoseconds time) {
     std::stable_sort(rows.begin(), rows.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
@@ -67,7 +67,7 @@ double peak_of(const PowerTrace& trace) {
     return peak;
 }
 
-/// What the peak is at the corners of the energy table, where the limit lies between them.
+/// Says what the peak is at the corners of the energy table, where the limit lies between them.
 std::string near_text(const RunInfo& info, const Events& events, const PeakBudget& budget, double most) {
     if (info.prices.corners.size() != 2) return {};
     std::array<double, 2> peaks{};
@@ -108,10 +108,11 @@ PeakBudget parse_peak_budget(const std::string& text) {
         budget.window_ns = ns_of(text.substr(at + 1));
     }
     if (budget.watts > 0 && budget.window_ns > 0) return budget;
-    throw UserError(fmt::format(
-        "--peak-power-budget: `{}` is no power over a time. Fix: give both with their units, W or mW and ns, "
-        "us or ms, like 2.5W@1us.",
-        text));
+    throw UserError(
+        fmt::format("--peak-power-budget: `{}` is not a power over a time. Fix: give both with their units, "
+                    "W or mW and ns, "
+                    "us or ms, like 2.5W@1us.",
+                    text));
 }
 
 Verdict judge_peak(const RunInfo& info, const Events& events, const PeakBudget& budget, double tolerance) {

@@ -16,7 +16,7 @@ std::string ns_text(Picoseconds ps) {
     return ps % 1000 == 0 ? fmt::format("{}", ps / 1000) : fmt::format("{}.{:03}", ps / 1000, ps % 1000);
 }
 
-/// Of a bin: means in watts, or energies in picojoules with every digit.
+/// Writes bins: means in watts, or energies in picojoules with every digit.
 class PowerCsv {
   public:
     PowerCsv(const RunInfo& info, const Events& events, const PowerCsvOptions& options, Output& output)
@@ -56,7 +56,7 @@ class PowerCsv {
         wide(columns);
     }
 
-    /// Those that the view shows; the total is of all.
+    /// Adds columns of the units that the view shows; the total is of all.
     void units() {
         std::vector<std::pair<std::string, EnergyColumn>> columns;
         for (size_t u = 0; u < info_.units.size(); ++u) {

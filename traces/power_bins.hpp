@@ -15,10 +15,10 @@ enum class Component : uint8_t { array, vector, l1, l2, noc, dma, ctrl, dram, ph
 constexpr int component_count = 9;
 std::string_view name_of(Component component);
 
-/// A width of bins, at least one picosecond.
+/// Returns a width of bins, at least one picosecond.
 Picoseconds ps_of_ns(double ns);
 
-/// How [from, to) spreads over bins of a width; the shares of its time sum to 1. An interval without length
+/// Spread of [from, to) over bins of a width; the shares of its time sum to 1. An interval without length
 /// lies in the bin of `from`.
 struct Spread {
     Spread(Picoseconds width, Picoseconds from, Picoseconds to)
@@ -81,7 +81,8 @@ class PowerBins {
     size_t max_bins_;
     Picoseconds end_ = 0;
     std::vector<Row> rows_;
-    /// Of the interval [from_, to_) added last: the actions of a stream have one interval. None: it is empty.
+    /// Spread of the interval [from_, to_) added last: the actions of a stream have one interval. None: it is
+    /// empty.
     Spread spread_{1, 0, 0};
     Picoseconds from_ = 0, to_ = 0;
 };

@@ -10,7 +10,7 @@ namespace kpu::traces {
 
 namespace {
 
-constexpr size_t max_numbers = 6'000'000;  ///< of 16 bytes, where units are asked for
+constexpr size_t max_numbers = 6'000'000;  ///< most numbers of 16 bytes, where units are asked for
 
 class Accumulator {
   public:
@@ -52,7 +52,7 @@ class Accumulator {
             units_have(component)
                 ? &trace_.units[std::min<size_t>(event.burner(), info_.units.size())].dynamic
                 : nullptr;
-        // what lies behind the end counts at the end
+        // what lies after the end counts at the end
         const Picoseconds start = std::min(event.time_ps, last_);
         const Picoseconds stop = std::min(clock_.edge(from + event.duration()), info_.end_ps);
         spread(energy, start, stop, [&](size_t bin, Yoctojoules part) {
@@ -145,7 +145,7 @@ class Accumulator {
     Picoseconds last_;  ///< picosecond of the run
     ComponentStates states_;
     PowerTrace trace_;
-    std::vector<Yoctojoules> prices_;  ///< by action
+    std::vector<Yoctojoules> prices_;  ///< indexed by action
     std::vector<std::unordered_map<uint32_t, Yoctojoules>> by_op_;
 };
 

@@ -96,7 +96,7 @@ class Report : private TextLines {
         return sum;
     }
 
-    /// The cause that a unit lost most time to, for the end of its line.
+    /// Returns the cause that a unit lost most time to, for the end of its line.
     std::string worst(const UnitInfo& unit, double total) const {
         Cycles most = 0;
         Cause cause = Cause::busy_useful;
@@ -201,7 +201,8 @@ class Report : private TextLines {
                  stats_.all().at("area.not_modelled").meaning);
     }
 
-    /// "  array       576": cycles that the resource takes at least, also where they overlap with other operations.
+    /// Returns "  array       576": cycles that the resource takes at least, also where they overlap with
+    /// other operations.
     static std::string bound_text(const OpRow& row) {
         if (row.bound.empty()) return {};
         return fmt::format("  {:<6}{:>12}", row.bound, grouped(row.bound_cycles));

@@ -17,7 +17,7 @@ struct Band {
     const char* label;
     std::vector<Cause> causes;
 };
-/// From useful work to idle.
+/// Returns the bands from useful work to idle.
 const std::vector<Band>& bands();
 
 struct ReportOptions {
@@ -30,16 +30,16 @@ struct ReportOptions {
 std::string report(const StatSet& stats, const RunInfo& info, const std::vector<OpRow>& ops,
                    const ReportOptions& options = {});
 
-/// The report with the ANSI colours of its bands: only for a terminal.
+/// Returns the report with the ANSI colours of its bands: only for a terminal.
 std::string coloured(std::string_view report);
 
-/// "1.50 MiB" and the like.
+/// Returns "1.50 MiB" and the like.
 std::string bytes_text(uint64_t bytes);
-/// "1,234,567".
+/// Returns "1,234,567".
 std::string grouped(uint64_t value);
-/// " 12.3 %", of equal width; "    - " of nothing.
+/// Returns " 12.3 %", of equal width; "    - " of nothing.
 std::string percent(double part, double whole);
-/// "66.19 us" and the like.
+/// Returns "66.19 us" and the like.
 std::string time_text(double us);
 
 }  // namespace kpu::traces

@@ -89,7 +89,7 @@ void check_folder(const std::string& path, bool force) {
         fs::path above = fs::absolute(path, error).lexically_normal();
         while (above.has_relative_path() && !fs::exists(above, error)) above = above.parent_path();
         if (!fs::is_directory(above, error))
-            unusable(path, "cannot create the folder", fmt::format("{} is no folder", above.string()));
+            unusable(path, "cannot create the folder", fmt::format("{} is not a folder", above.string()));
         if (::access(above.c_str(), W_OK | X_OK) != 0)
             unusable(path, "cannot create the folder", std::strerror(errno));
         return;
@@ -100,7 +100,7 @@ void check_folder(const std::string& path, bool force) {
     if (there == fs::file_type::symlink)
         refuse(outputs.string(), "is a link: outputs would be written elsewhere. Fix: remove the link.");
     if (there != fs::file_type::not_found && there != fs::file_type::directory)
-        refuse(outputs.string(), "is no folder, which the outputs need. Fix: remove it.");
+        refuse(outputs.string(), "is not a folder, which the outputs need. Fix: remove it.");
     const bool empty = fs::is_empty(path, error);
     if (error) unusable(path, "cannot read the folder", error.message());
     if (!empty && !force) {

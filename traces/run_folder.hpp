@@ -10,7 +10,7 @@
 
 namespace kpu::traces {
 
-/// Where a result came from; manifest.json.
+/// Origin of a result; manifest.json.
 struct Manifest {
     struct File {
         std::string name, path, sha256;  ///< path empty: not a file (a fill, a shipped platform)
@@ -18,12 +18,13 @@ struct Manifest {
     std::string tool_version;
     std::vector<std::string> command_line;
     uint64_t seed = 0;
-    std::string mode;                                         ///< values+timing, timing, functional
-    std::vector<std::pair<std::string, int64_t>> parameters;  ///< of the program: every one, as bound
-    std::string time;                                         ///< UTC, ISO 8601: utc_now()
+    std::string mode;  ///< values+timing, timing, functional
+    /// Parameters of the program: every one, as bound.
+    std::vector<std::pair<std::string, int64_t>> parameters;
+    std::string time;  ///< UTC, ISO 8601: utc_now()
     File program, platform;
     std::vector<std::pair<std::string, std::string>>
-        precisions;  ///< of operations, where a compiler told them
+        precisions;  ///< precisions of operations, where a compiler told them
     std::vector<File> inputs;
     std::string events;  ///< event file in the folder of the run, by its path there; empty: none
     std::string energy_table, energy_corner;  ///< empty: energy is not modelled
@@ -60,7 +61,7 @@ class RunFolder {
     /// First with `"complete": false`, and again when everything that belongs to the run is written.
     void write_stats(std::string_view json) const;
     void write_ops(std::string_view csv) const;
-    void write_kernels(std::string_view csv) const;  ///< what their statements cost
+    void write_kernels(std::string_view csv) const;  ///< writes what their statements cost
     void write_platform(std::string_view textproto) const;
     void write_program(std::string_view nem) const;
     void write_program_kernels(std::string_view kern) const;
@@ -73,7 +74,7 @@ class RunFolder {
 
   private:
     std::string path_;
-    bool made_ = false;                 ///< by this run
+    bool made_ = false;                 ///< true if this run made it
     int lock_ = -1;                     ///< descriptor of the folder; -1: it cannot be locked
     std::vector<std::string> outputs_;  ///< file names below path_
 };

@@ -27,7 +27,7 @@ T in_range(const json& value, double low, double high, const char* what) {
     return value.get<T>();
 }
 
-/// Of the static powers the components are those of the prices.
+/// Converts to JSON; the components of the static powers are those of the prices.
 json to_json_value(const EnergyCorner& corner) {
     json statics = json::array();
     for (const StaticPower& power : corner.statics)
@@ -166,7 +166,7 @@ json to_json_value(const TaskWork& work) {
     return out;
 }
 
-constexpr double max_work = 1e18;  ///< of anything countable: sums of it stay in 64 bits
+constexpr double max_work = 1e18;  ///< limit of anything countable: sums of it stay in 64 bits
 
 StreamWork stream_from(const json& in, size_t units) {
     const auto count = [&](const char* key) { return in_range<uint64_t>(in.at(key), 0, max_work, key); };
@@ -221,7 +221,7 @@ UnitKind kind_from(const json& value) {
     return static_cast<UnitKind>(number);
 }
 
-/// Which way a task moves data, or that it computes.
+/// Names the way in which a task moves data, or that it computes.
 const char* stage_of(const BoundProgram& program, const BoundTask& task) {
     if (task.stores()) return "store";
     if (!task.moves()) return "compute";

@@ -17,11 +17,13 @@ struct TraceView {
     Picoseconds from = 0, to = ~Picoseconds{0};
     /// Shell patterns (fnmatch), any of which may match; empty: all.
     std::vector<std::string> units, causes, ops;
-    Picoseconds every = 0;  ///< of intervals this long the states that held longest; 0: every state
+    /// Length of the intervals of which the states that held longest are kept; 0: every state.
+    Picoseconds every = 0;
     bool shows(const std::string& unit) const;
 };
 
-/// What the readers of an event stream need beside the records. Plain data; travels as JSON in event files.
+/// Data that the readers of an event stream need beside the records. Plain data; travels as JSON in event
+/// files.
 struct RunInfo {
     struct Op {
         std::string id, type;
@@ -29,14 +31,15 @@ struct RunInfo {
         double estimated_energy_pj = 0;
     };
     struct Statement {
-        std::string name;  ///< of the task; empty for loops, waits and declarations
+        std::string name;  ///< name of the task; empty for loops, waits and declarations
         std::string file;
         uint32_t line = 0, column = 0;   ///< 0: unknown
         std::vector<std::string> loops;  ///< variables of the enclosing loops, outermost first
         std::string profile;             ///< tag of @profile; empty without one
         std::string type = {};           ///< transfer, store, or the opcode; empty for what is no task
         int engine = -1, instance = -1;  ///< that it must run on; -1: any
-        std::string stage = {};  ///< of a task: load (towards the arrays), compute or store (away from them)
+        /// Stage of a task: load (towards the arrays), compute or store (away from them).
+        std::string stage = {};
     };
     std::string program, platform, mode;
     uint64_t core_hz = 1;
@@ -48,24 +51,24 @@ struct RunInfo {
     std::vector<UnitInfo> units;  ///< unit id = index
     std::vector<Op> ops;
     std::vector<Statement> statements;
-    std::vector<TaskWork> works;     ///< what tasks do: see EventKind::work
+    std::vector<TaskWork> works;     ///< work of tasks: see EventKind::work
     uint64_t dram_posted_bytes = 0;  ///< that DRAM controllers may hold unwritten at the end
     uint32_t dispatch_cycles = 0;    ///< between two dispatches of one sequencer
     EnergyPrices prices;
     uint32_t dram_burst_bytes =
         0;                    ///< bytes of one dram read or write action; 0 = unknown: no DRAM bandwidth
-    uint32_t dram_banks = 0;  ///< of a channel whose uses are recorded; 0 = they are not
-    uint32_t dram_interleave_bytes = 0;  ///< of its channels; 0 = unknown
+    uint32_t dram_banks = 0;  ///< banks of a channel whose uses are recorded; 0 = they are not
+    uint32_t dram_interleave_bytes = 0;  ///< interleave of its channels; 0 = unknown
     double bin_ns = 1000;                ///< width of the bins of power and bandwidth in traces
-    TraceView view;                      ///< what writers show; not stored
+    TraceView view;                      ///< part that writers show; not stored
 
     Clock clock() const { return Clock(core_hz); }
     Picoseconds bin_ps() const;                                       ///< at least 1
-    Picoseconds from() const { return std::min(view.from, end_ps); }  ///< of what traces show
+    Picoseconds from() const { return std::min(view.from, end_ps); }  ///< begin of what traces show
     Picoseconds to() const { return std::min(view.to, end_ps); }
-    /// "net.py:7" of a statement; empty when its line is unknown.
+    /// Returns "net.py:7" of a statement; empty when its line is unknown.
     std::string place_of(uint32_t statement) const;
-    /// Name of an operation; background_name for background_op.
+    /// Returns the name of an operation; background_name for background_op.
     std::string_view op_name(uint32_t op) const;
 };
 
@@ -83,10 +86,11 @@ class ShownStates {
 /// Throws UserError for bins that are shorter than a cycle of the core.
 void check_bin(double ns, const Clock& core);
 
-/// Operations and statements of a program, with their source positions; the caller fills in the rest.
+/// Returns the operations and statements of a program, with their source positions; the caller fills in the
+/// rest.
 RunInfo describe(const BoundProgram& program);
 
-/// One line of JSON; sorted keys.
+/// Writes one line of JSON with sorted keys.
 std::string to_json(const RunInfo& info);
 /// Throws UserError naming `origin` and what is missing or out of range.
 RunInfo run_info_from_json(std::string_view text, const std::string& origin);

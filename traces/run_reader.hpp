@@ -10,7 +10,7 @@
 
 namespace kpu::traces {
 
-/// What a run folder says, read back. What an older or a damaged folder lacks is empty, but for the
+/// Contents of a run folder, read back. What an older or a damaged folder lacks is empty, but for the
 /// statistics.
 struct RunResults {
     std::string path;
@@ -29,14 +29,14 @@ struct RunResults {
 /// --events DIR/events.kpuev`.
 constexpr const char* events_file_name = "events.kpuev";
 
-/// A folder that `run -o` left. Throws UserError naming the file and what is wrong with it.
+/// Returns a folder that `run -o` left. Throws UserError naming the file and what is wrong with it.
 RunResults read_run(const std::string& folder);
 /// The event file of a run: of its folder, the one in it; else the file itself. Throws UserError when the folder has none.
 std::string event_file_of(const std::string& path);
-/// The same from the folder, or from a copy of its stats.json alone, which then has no operations.
+/// Returns the same from the folder, or from a copy of its stats.json alone, which then has no operations.
 RunResults read_baseline(const std::string& path);
 
-/// Rows of an ops.csv. Throws UserError.
+/// Returns the rows of an ops.csv. Throws UserError.
 std::vector<OpRow> parse_ops_csv(std::string_view text, const std::string& origin);
 
 }  // namespace kpu::traces

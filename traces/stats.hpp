@@ -27,7 +27,8 @@ class StatSet {
     void set(std::string_view key, double value, std::string_view unit, std::string_view meaning);
     bool contains(std::string_view key) const;
     uint64_t integer(std::string_view key) const;  ///< throws InternalError when absent
-    double real(std::string_view key) const;       ///< of an integer too; throws InternalError when absent
+    /// Returns the value of an integer too; throws InternalError when absent.
+    double real(std::string_view key) const;
     const std::map<std::string, Stat, std::less<>>& all() const { return stats_; }
     /// {"schema":1,"complete":...,"stats":{key:{"value","unit","meaning"}}}, sorted, doubles in shortest
     /// round-trip form.

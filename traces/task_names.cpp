@@ -10,8 +10,9 @@
 namespace kpu::traces {
 namespace {
 
-/// What an operation's transfers move, by where tensors live: the inputs, outputs and intermediate tensors of a program have
-/// homes in DDR or L2, weights lie in a buffer of their own, and what passes through L2 is copied region by region.
+/// Movements of an operation's transfers, by where tensors live: the inputs, outputs and intermediate tensors
+/// of a program have homes in DDR or L2, weights lie in a buffer of their own, and what passes through L2 is
+/// copied region by region.
 class Movements {
   public:
     explicit Movements(const BoundProgram& program) : program_(program), source_(program.module->program) {
@@ -43,7 +44,7 @@ class Movements {
         to = from;  // copied on, until somebody writes it again
     }
 
-    /// The tensor among these that lives where a region lies.
+    /// Returns the tensor among these that lives where a region lies.
     template <typename Names>
     std::string at_home(uint32_t region, const Names& names) const {
         const BoundRegion& of = program_.regions[region];
@@ -61,7 +62,7 @@ class Movements {
         return found;
     }
 
-    /// From the begin of its buffer, in the first iteration of loops that begin at 0.
+    /// Returns the offset from the begin of its buffer, in the first iteration of loops that begin at 0.
     int64_t first_offset(const BoundRegion& region) const {
         LoopValues zeros;
         for (size_t loop = 0; loop < program_.loops.size(); ++loop) zeros.push(0);
@@ -72,7 +73,7 @@ class Movements {
         }
     }
 
-    /// The constant operand whose elements a region holds some of; "weights" of several.
+    /// Returns the constant operand whose elements a region holds some of; "weights" of several.
     std::string weight(uint32_t region, const proto::Op& op) const {
         constexpr std::string_view mark = "weight ";
         const BoundRegion& of = program_.regions[region];

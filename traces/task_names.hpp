@@ -13,14 +13,15 @@ namespace kpu::traces {
 class TaskNames {
   public:
     explicit TaskNames(const BoundProgram& program);
-    /// Of the task of a statement; each is asked for once, in the order of the program.
+    /// Names the task of a statement; each is asked for once, in the order of the program.
     std::string of(size_t statement);
 
   private:
     bool is_compiled(size_t statement) const;
 
     const BoundProgram& program_;
-    std::vector<std::string> moved_;  ///< by task: the tensor that a transfer or store moves; empty: unknown
+    /// Indexed by task: the tensor that a transfer or store moves; empty: unknown.
+    std::vector<std::string> moved_;
     std::unordered_map<std::string, int> seen_;
 };
 

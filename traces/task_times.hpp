@@ -7,7 +7,7 @@
 
 namespace kpu::traces {
 
-/// When a task instance was where; from its issue, ready, begin and end records.
+/// Times of a task instance; from its issue, ready, begin and end records.
 struct TaskTimes {
     static constexpr Picoseconds never = ~Picoseconds{0};
     Picoseconds issued = never, ready = never, begin = never, end = never;
@@ -16,7 +16,7 @@ struct TaskTimes {
     uint32_t op = background_op;
 };
 
-/// By serial of the task instance; `never` for what the recording does not have.
+/// Returns the times by serial of the task instance; `never` for what the recording does not have.
 std::vector<TaskTimes> task_times(const Events& events);
 
 /// Tokens that task instances wait for: the producers of task t are producer[first[t]] to

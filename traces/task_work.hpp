@@ -16,7 +16,7 @@ struct StreamHop {
     bool operator==(const StreamHop& o) const { return unit == o.unit && latency == o.latency; }
 };
 
-/// What one stream of a task asks of the memory system; model/memory/memory_system.md has the formula.
+/// Request of one stream of a task to the memory system; model/memory/memory_system.md has the formula.
 struct StreamWork {
     enum class Role : uint8_t { move, operand, result };
     /// A memory level, or the unit itself.
@@ -32,7 +32,7 @@ struct StreamWork {
     End source, destination;
     uint64_t bytes = 0;
     uint64_t runs = 1;  ///< contiguous runs of the side that has more of them
-    /// Where the bytes of its DRAM side lie: rows of so many bytes, so far apart. No rows: it has none.
+    /// Rows of the bytes of its DRAM side: so many bytes each, so far apart. No rows: it has none.
     struct Rows {
         uint64_t count = 0, bytes = 0, stride = 0;
         bool operator==(const Rows& o) const {
@@ -47,7 +47,7 @@ struct StreamWork {
     Cycles due = 0;
     std::vector<StreamHop> hops;  ///< in the order in which the bytes pass them
 
-    /// Whether all but the hops, which follow from the rest, is the same.
+    /// True if all but the hops, which follow from the rest, is the same.
     bool same_request(const StreamWork& o) const {
         return role == o.role && source == o.source && destination == o.destination && bytes == o.bytes &&
                runs == o.runs && dram_rows == o.dram_rows && port_bytes_per_cycle == o.port_bytes_per_cycle &&
@@ -63,9 +63,9 @@ struct TaskWork {
     bool overlaps = false;  ///< the unit takes the next task before this one completes
     Cycles lead = 0, fill = 0, steady = 0, drain = 0;
     Cycles uneven = 0;          ///< more than steady, for operand ports that are too narrow for whole folds
-    Cycles occupancy = 0;       ///< of the unit's entrance, from the first operand on
+    Cycles occupancy = 0;       ///< cycles of the unit's entrance, from the first operand on
     uint64_t work = 0;          ///< MACs, elements, bytes
-    uint64_t peak_q16 = 65536;  ///< of that per core cycle, in 1/65536
+    uint64_t peak_q16 = 65536;  ///< its peak per core cycle, in 1/65536
     uint64_t macs = 0;          ///< algorithmic multiply-accumulates
     std::vector<StreamWork> streams;
 

@@ -95,9 +95,9 @@ class VcdSink final : public WaveformSink {
     }
 
     Output& output_;
-    std::vector<char> buffer_ = std::vector<char>(1 << 16);  ///< of values, until end_
+    std::vector<char> buffer_ = std::vector<char>(1 << 16);  ///< values, until end_
     char* end_ = buffer_.data();
-    std::vector<std::string> codes_;  ///< what ends a change of each signal
+    std::vector<std::string> codes_;  ///< ends of the changes of each signal
     std::vector<unsigned> bits_;
     bool timed_ = false, first_ = true;
 };

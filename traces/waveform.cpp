@@ -48,7 +48,7 @@ std::string word(std::string_view text) {
     return out.empty() ? "-" : out;
 }
 
-/// "name", or "name@tag" of a task with a profile tag.
+/// Returns "name", or "name@tag" of a task with a profile tag.
 std::string task_text(const RunInfo::Statement& statement) {
     return statement.profile.empty() ? statement.name : statement.name + "@" + statement.profile;
 }
@@ -101,7 +101,7 @@ class WaveformWriter {
     }
 
   private:
-    /// What each unit has records of.
+    /// Kinds of records that a unit has.
     struct Found {
         bool task = false, bytes = false;
         std::array<bool, shown_counters> counters{};
@@ -203,7 +203,7 @@ class WaveformWriter {
         }
         now_ = time;
     }
-    /// When a bin starts, or a component rests.
+    /// Returns when a bin starts, or a component rests.
     Picoseconds next_own() const {
         const Picoseconds bin = next_bin_ < bin_count_ ? next_bin_ * width_ : no_time;
         return std::min(bin, activity_.next());
@@ -321,8 +321,8 @@ class WaveformWriter {
     std::vector<std::string> task_text_, op_text_, cause_text_;
     std::vector<UnitSignals> units_;
     std::vector<Found> found_;
-    std::vector<bool> shown_;             ///< by unit: the view has it
-    std::vector<uint32_t> statement_of_;  ///< by task serial
+    std::vector<bool> shown_;             ///< indexed by unit: the view has it
+    std::vector<uint32_t> statement_of_;  ///< indexed by task serial
     std::vector<uint16_t> touched_;
     std::vector<BinnedSignal> binned_;
     std::vector<size_t> component_signals_;

@@ -18,10 +18,10 @@ class WaveformSink {
     virtual void begin_scope(const std::string& name) = 0;
     virtual void end_scope() = 0;
     virtual void declare(const std::string& name, Kind kind, unsigned bits) = 0;
-    /// No declarations after this; then time() and the first value of every signal.
+    /// Ends the declarations; then come time() and the first value of every signal.
     virtual void begin_values() = 0;
     virtual void end_first_values() {}
-    /// What follows changes then; times ascend.
+    /// Sets the time of the changes that follow; times ascend.
     virtual void time(Picoseconds time) = 0;
     /// A word without white space.
     virtual void text(size_t signal, std::string_view value) = 0;
@@ -33,7 +33,7 @@ class WaveformSink {
 
 /// The waveforms of a recording (writers.hpp says which signals), value for value the same in every kind of file.
 void write_waveform(const RunInfo& info, const Events& events, WaveformSink& sink);
-/// Its declarations alone, begin_values() the last.
+/// Writes its declarations alone, begin_values() the last.
 void declare_waveform(const RunInfo& info, const Events& events, WaveformSink& sink);
 
 }  // namespace kpu::traces

@@ -65,7 +65,7 @@ void write_power_csv(const RunInfo& info, const Events& events, const PowerCsvOp
 /// Energy by action, CSV: component,action,per,count,energy_per_action_pj,energy_pj,share.
 void write_energy_csv(const std::vector<EnergyLedger::Row>& rows, Output& output);
 
-/// One row of ops.csv.
+/// A row of ops.csv.
 struct OpRow {
     std::string id, type;
     Cycles span_cycles = 0;     ///< first issue to last completion; may overlap those of other operations
@@ -79,7 +79,7 @@ struct OpRow {
     bool energy_modelled = true;  ///< else energy_pj and power_w say nothing, and are empty in the file
     double energy_pj = 0;
     double power_w = 0;           ///< energy_pj over the time of span_cycles; of the background: over the run
-    Cycles estimated_cycles = 0;  ///< of the compiler; 0 = none
+    Cycles estimated_cycles = 0;  ///< estimate of the compiler; 0 = none
     double estimated_energy_pj = 0;
     std::string profile;  ///< @profile tags of its tasks, joined by |
     /// The resource that bounds it, says the compiler, and the cycles it takes at least; empty and 0: unknown.

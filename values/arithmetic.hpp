@@ -8,7 +8,7 @@
 
 namespace kpu::values {
 
-/// What an opcode computes: the definition, and a vectorised form with the same bits.
+/// An opcode's arithmetic: the definition, and a vectorised form with the same bits.
 struct Arithmetic {
     std::string_view opcode;
     std::function<void(const Call&)> reference;
@@ -16,7 +16,7 @@ struct Arithmetic {
     std::function<bool(const fast::Kernels&, fast::Scratch&, const Call&)> fast;
 };
 
-/// Every opcode that has arithmetic, elementwise ones, reductions and searches from their own tables.
+/// Returns every opcode that has arithmetic, elementwise ones, reductions and searches from their own tables.
 const std::vector<Arithmetic>& arithmetic_table();
 
 }  // namespace kpu::values

@@ -6,7 +6,7 @@
 
 namespace kpu::values {
 
-/// What the engines share: opcode look-up, operand checks, the float environment.
+/// Base of the engines: opcode look-up, operand checks, the float environment.
 class BackendBase : public ComputeBackend {
   public:
     BackendBase();
@@ -18,7 +18,7 @@ class BackendBase : public ComputeBackend {
   private:
     virtual void run(const Arithmetic& arithmetic, const Call& call) = 0;
 
-    std::vector<const Arithmetic*> arithmetic_;  ///< by opcode id; null: none
+    std::vector<const Arithmetic*> arithmetic_;  ///< indexed by opcode id; null: none
 };
 
 }  // namespace kpu::values

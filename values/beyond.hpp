@@ -9,12 +9,13 @@
 
 namespace kpu::values {
 
-/// How many results left the range of their type: finite before their last rounding, and then infinite, the largest or
-/// least posit, or an integer that stands for one outside of its type. values.md has what is not counted.
+/// Counts of results that left the range of their type: finite before their last rounding, and then infinite,
+/// the largest or least posit, or an integer that stands for one outside of its type.
 struct Beyond {
     uint64_t below = 0, above = 0;
     uint64_t infinite_sums =
-        0;  ///< of floats: infinite before the rounding; BackendBase looks at those of products again
+        /// Float sums that were infinite before the rounding; BackendBase looks at those of products again.
+        0;
 
     uint64_t all() const { return below + above; }
     void note(bool is_below, bool is_above) {
@@ -27,9 +28,8 @@ struct Beyond {
     }
 };
 
-/// The least number that the type rounds to infinity, or would if it did not saturate, or, of a posit, that is above its
-/// largest. f32 has none: what
-/// overflows there does so wherever the model runs.
+/// Returns the least number that the type rounds to infinity, or would if it did not saturate, or, of a
+/// posit, that is above its largest. f32 has none: what overflows there does so wherever the model runs.
 inline double first_beyond(ElemType type) {
     constexpr double none = std::numeric_limits<double>::infinity();
     switch (type) {

@@ -26,11 +26,12 @@ struct Tensor {
     Dims shape;
     const BoundQuant* quant = nullptr;  ///< null or kind NONE when absent
     uint8_t* data = nullptr;
-    Beyond* beyond = nullptr;  ///< of an output: engines count here; null: nobody asks
+    /// An output's count of the results that engines see leave their range; null: nobody asks.
+    Beyond* beyond = nullptr;
     uint64_t elements() const { return static_cast<uint64_t>(shape.product()); }
 };
 
-/// One arithmetic interface, implemented by the reference engine, the fast engine, and callers' own for
+/// An arithmetic interface, implemented by the reference engine, the fast engine, and callers' own for
 /// cross-checks.
 class ComputeBackend {
   public:
@@ -85,15 +86,16 @@ class Executor {
 
     /// Lane-statements that one launch of a kernel may execute.
     void limit_kernels(uint64_t steps) { kernel_steps_ = steps; }
-    /// What kernels look at while they run (LaunchInterrupted); may be null.
+    /// Sets what kernels look at while they run (LaunchInterrupted); may be null.
     void interrupt_kernels(const std::atomic<bool>* interrupt) { interrupt_ = interrupt; }
     /// Look for races inside kernels.
     void watch_kernels(bool races) { kernel_races_ = races; }
-    /// What the launch did that was evaluated last; null: none was since this was asked.
+    /// Takes the result of the last launch that was evaluated; null: there was none since the last call.
     std::shared_ptr<const kernel::LaunchResult> take_launch() { return std::move(launch_); }
     /// A launch was executed, here or elsewhere.
     void note_launch(const BoundTask& task, const kernel::LaunchResult& result);
-    /// By task of the program: its results so far, and how many of them left the range of their type. Kernels count none.
+    /// Results of a task of the program so far, and how many of them left the range of their type. Kernels
+    /// count none.
     struct Results {
         uint64_t made = 0;
         Beyond beyond;
@@ -124,17 +126,18 @@ class Executor {
     const std::atomic<bool>* interrupt_ = nullptr;
     bool kernel_races_ = false;
     std::shared_ptr<const kernel::LaunchResult> launch_;
-    std::map<std::tuple<std::string, uint32_t, uint32_t, std::string>, Outside> outside_;  ///< of kernels
+    /// Accesses of kernels outside of buffers.
+    std::map<std::tuple<std::string, uint32_t, uint32_t, std::string>, Outside> outside_;
 };
 
-/// Whether a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a
+/// True if a transfer between the two is a byte copy of their whole extents (one side is untyped) and not a
 /// copy of elements. Throws UserError when neither is possible: other element types, shapes or extents.
 bool is_byte_copy(const BoundRegion& source, const BoundRegion& target);
 
 /// Copies a region's elements to dense form and back (gaps untouched). Dense i4 is one element per byte.
 void gather(const MemoryMap& memory, const RegionView& view, uint8_t* dense);
 void scatter(MemoryMap& memory, const RegionView& view, const uint8_t* dense);
-/// Bytes of the dense form of a region.
+/// Returns the bytes of the dense form of a region.
 uint64_t dense_bytes(const BoundRegion& region);
 
 }  // namespace kpu::values

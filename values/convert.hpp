@@ -49,7 +49,7 @@ inline uint32_t rounded_magnitude(double value, int mantissa, int bias) {
     return static_cast<uint32_t>(kept) + (static_cast<uint32_t>(biased) << mantissa);
 }
 
-/// The IEEE-style format of `exponent` and `mantissa` bits nearest to `value`, ties to even.
+/// Returns the IEEE-style format of `exponent` and `mantissa` bits nearest to `value`, ties to even.
 inline uint32_t round_to_format(double value, int exponent, int mantissa) {
     const uint32_t infinity = ((uint32_t{1} << exponent) - 1) << mantissa;
     if (value != value) return infinity | (uint32_t{1} << (mantissa - 1));

@@ -25,7 +25,7 @@ constexpr double zeros[chunk] = {};
 
 double sigmoid(double x) { return 1.0 / (1.0 + elementary::exp(-x)); }
 
-/// Without the overflow of exp(x), and without cancellation below 0.
+/// Computes softplus without the overflow of exp(x), and without cancellation below 0.
 double softplus(double x) { return maximum(x, 0.0) + elementary::log1p(elementary::exp(-std::fabs(x))); }
 
 /// x / 2 (1 + tanh u), without the cancellation that the sum has below 0
@@ -114,7 +114,7 @@ void add_conditions(std::vector<Elementwise>& t) {
 
 int64_t bits_of(double x) { return static_cast<int64_t>(x); }
 
-/// How many bits an operand of a shift says, as far as they count.
+/// Returns the number of bits by which an operand of a shift shifts, as far as they count.
 int64_t distance(const Element& e) {
     const int64_t bits = e.range.high - e.range.low < (1 << 8)    ? 8
                          : e.range.high - e.range.low < (1 << 16) ? 16
@@ -122,7 +122,7 @@ int64_t distance(const Element& e) {
     return e.b >= 0 && e.b < static_cast<double>(bits) ? bits_of(e.b) : bits;
 }
 
-/// The bits that the type of Y has.
+/// Returns the bits that the type of Y has.
 double shift_left(const Element& e) {
     const uint64_t span = static_cast<uint64_t>(e.range.high - e.range.low) + 1;
     const uint64_t low = (static_cast<uint64_t>(bits_of(e.a)) << distance(e)) % span;
@@ -139,7 +139,7 @@ void add_bits(std::vector<Elementwise>& t) {
     t.push_back({"shift_right", [](E e) { return static_cast<double>(bits_of(e.a) >> distance(e)); }});
 }
 
-/// Those with a vector form.
+/// Returns the rows with a vector form.
 std::vector<Elementwise> vector_rows() {
     return {
         {"relu", [](const Element& e) { return maximum(e.a, 0.0); },

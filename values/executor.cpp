@@ -16,7 +16,7 @@ std::string shape_text(const Dims& shape) {
     return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ","));
 }
 
-/// A region that is its own dense form in memory. Engines rely on aligned elements.
+/// True for a region that is its own dense form in memory. Engines rely on aligned elements.
 bool is_dense_in_memory(const RegionView& view) {
     const BoundRegion& region = *view.region;
     const auto bytes = static_cast<uint64_t>(bit_width(region.elem)) / 8;

@@ -24,7 +24,7 @@ void* map_zero_pages(uint64_t bytes) {
     return p == MAP_FAILED ? nullptr : p;
 }
 
-/// Bits [first, last) of one word, 0 <= first < last <= 64.
+/// Returns the bits [first, last) of one word, 0 <= first < last <= 64.
 uint64_t word_mask(uint64_t first, uint64_t last) {
     const uint64_t width = last - first;
     return (width == bits_per_word ? ~uint64_t{0} : (uint64_t{1} << width) - 1) << first;
@@ -45,7 +45,7 @@ void set_bits(uint64_t* map, uint64_t first, uint64_t last) {
     map[last_word] |= word_mask(0, end_bit);
 }
 
-/// The first bit of [first, last) that is not set, or `last`.
+/// Returns the first bit of [first, last) that is not set, or `last`.
 uint64_t first_missing_bit(const uint64_t* map, uint64_t first, uint64_t last) {
     while (first < last) {
         const uint64_t word = first / bits_per_word;

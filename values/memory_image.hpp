@@ -27,7 +27,7 @@ class MemoryLevel {
     void write(uint64_t address, const void* bytes, uint64_t count);  ///< also marks the bytes written
     void mark_written(uint64_t address, uint64_t count);
     bool all_written(uint64_t address, uint64_t count) const;
-    /// First byte of [address, address + count) that nobody wrote, or address + count.
+    /// Returns the first byte of [address, address + count) that nobody wrote, or address + count.
     uint64_t first_unwritten(uint64_t address, uint64_t count) const;
     void reset();  ///< back to zero and unwritten; returns memory to the system
 
@@ -38,8 +38,9 @@ class MemoryLevel {
 
     uint64_t size_ = 0;
     uint8_t* data_ = nullptr;
-    /// One bit per byte, and one per block of 4096 that was written whole, whose bits then do not count: weights of
-    /// gigabytes cost little. Private anonymous mappings too: untouched pages cost nothing.
+    /// Bits of written bytes: one per byte, and one per block of 4096 that was written whole, whose bits then
+    /// do not count: weights of gigabytes cost little. Private anonymous mappings too: untouched pages cost
+    /// nothing.
     uint64_t *written_ = nullptr, *full_ = nullptr;
 };
 
@@ -57,7 +58,7 @@ class MemoryMap {
     std::vector<MemoryLevel*> l1_;
 };
 
-/// All levels of a device, with their bytes.
+/// Memory of all levels of a device, with their bytes.
 class MemoryImage : public MemoryMap {
   public:
     MemoryImage(uint64_t ddr_bytes, uint64_t l2_bytes, const std::vector<uint64_t>& l1_bytes);

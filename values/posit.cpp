@@ -9,7 +9,7 @@
 namespace kpu::values {
 namespace {
 
-constexpr int kept_fraction = 40;  ///< of the 52 bits; the last one says whether any below is set
+constexpr int kept_fraction = 40;  ///< fraction bits kept of 52; the last one says whether any below is set
 
 std::vector<float> table_of(PositFormat format) {
     std::vector<float> table(size_t{1} << format.bits);
@@ -18,7 +18,7 @@ std::vector<float> table_of(PositFormat format) {
     return table;
 }
 
-/// Made when the type is first met.
+/// Returns the table of a posit type, made when the type is first met.
 template <ElemType type>
 const std::vector<float>& table() {
     static const std::vector<float> numbers = table_of(posit_format(type));
@@ -45,7 +45,7 @@ Unrounded unrounded(PositFormat format, int power, uint64_t fraction) {
     return result;
 }
 
-/// The pattern of a positive finite number.
+/// Returns the pattern of a positive finite number.
 uint32_t magnitude_of(PositFormat format, uint64_t double_bits) {
     const uint32_t largest = (uint32_t{1} << (format.bits - 1)) - 1;
     const int power = static_cast<int>(double_bits >> 52) - 1023;
@@ -70,7 +70,7 @@ float f32_of_posit(PositFormat format, uint32_t pattern) {
     if (pattern == sign_bit) return float_of(f32_nan);
     const bool negative = (pattern & sign_bit) != 0;
     const uint32_t magnitude = negative ? 2 * sign_bit - pattern : pattern;
-    int at = format.bits - 2;  // of the bit behind those that were read
+    int at = format.bits - 2;  // of the bit after those that were read
     const uint32_t first = magnitude >> at & 1;
     int run = 0;
     for (; at >= 0 && (magnitude >> at & 1) == first; --at) ++run;

@@ -13,7 +13,7 @@ struct PositFormat {
     int es;
 };
 
-/// What an element type stands for. Those of es 2 are the standard's.
+/// Returns the posit format of an element type. Formats of es 2 are the standard's.
 constexpr PositFormat posit_format(ElemType type) {
     switch (type) {
         case ElemType::posit8:
@@ -38,7 +38,7 @@ float f32_of_posit(PositFormat format, uint32_t pattern);
 /// largest number: those become the least and the largest. Infinities and NaN are NaR, -0 is zero.
 uint32_t posit_of(PositFormat format, double value);
 
-/// The same for an element type, by a table.
+/// Returns the same for an element type, by a table.
 float f32_of_posit(ElemType type, uint32_t pattern);
 
 }  // namespace kpu::values

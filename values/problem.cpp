@@ -36,7 +36,7 @@ void check_accumulator(const Call& call) {
                                 call.spec.name, name_of(wanted), name_of(type), name_of(wanted)));
 }
 
-/// Of an attribute that is not given; 0 when the row names none.
+/// Returns the default of an attribute that is not given; 0 when the row names none.
 double default_number(const AttrSpec& attr) {
     if (attr.kind == AttrKind::boolean) return attr.default_text == "true" ? 1 : 0;
     double value = 0;

@@ -9,7 +9,7 @@
 
 namespace kpu::values {
 
-/// One execution of an opcode. Types, quantisation and shapes are checked (backend_base.cpp).
+/// An execution of an opcode. Types, quantisation and shapes are checked (backend_base.cpp).
 struct Call {
     const OpcodeSpec& spec;
     const std::vector<Tensor>& inputs;
@@ -41,7 +41,7 @@ struct Addend {
     bool first = false;  ///< accumulation starts from it (gemm.acc, conv2d.acc); else it is added last
 };
 
-/// Of a product, if there is one.
+/// Returns the addend of a product, if there is one.
 Addend addend_of(const Call& call);
 /// f32 sums before their first product: 0, or the addend.
 void start_sums(const Addend& c, const Tensor& y);
@@ -91,20 +91,20 @@ struct PoolProblem {
     const Tensor* y = nullptr;
     int64_t batch = 0, channels = 0;
     Spatial size{}, out{}, kernel{}, before{}, behind{}, stride{}, dilation{};
-    bool count_padding = false;  ///< of a mean: padding counts, what ceil_mode adds behind it does not
+    bool count_padding = false;  ///< for a mean: padding counts, what ceil_mode adds after it does not
 
-    /// Where the window of output position `at` begins along a dimension; negative in the padding.
+    /// Returns where the window of output position `at` begins along a dimension; negative in the padding.
     int64_t start(size_t d, int64_t at) const { return at * stride[d] - before[d]; }
-    /// The taps of that window inside X.
+    /// Returns the taps of that window inside X.
     TapRange taps(size_t d, int64_t at) const {
         return valid_taps(start(d, at), dilation[d], kernel[d], size[d]);
     }
-    /// How many of its taps count in a mean.
+    /// Returns how many of its taps count in a mean.
     int64_t counted(size_t d, int64_t at) const;
 };
 PoolProblem pool_problem(const Call& call);
 
-/// What each index along each dimension of Y is made of.
+/// Sources of each index along each dimension of Y.
 struct ResizeProblem {
     /// Element `first` of X with weight 1 - `weight`, the next one with `weight`.
     struct Neighbours {
@@ -133,7 +133,8 @@ struct NormProblem {
 };
 NormProblem norm_problem(const Call& call);
 
-/// Each output is a function of the elements at its base + every combination of the reduced dimensions.
+/// A reduction: each output is a function of the elements at its base + every combination of the reduced
+/// dimensions.
 struct ReduceProblem {
     struct Span {
         int64_t count, stride;
@@ -152,7 +153,8 @@ class QuantMap {
     size_t entry(int64_t element) const {
         return uniform() ? 0 : static_cast<size_t>(element / inner_ % period_ / group_);
     }
-    /// So many elements side by side have an entry, then as many the next; after so many entries they come again.
+    /// Returns the elements side by side that share an entry, before as many take the next one; after
+    /// period() entries they come again.
     int64_t inner() const { return inner_; }
     int64_t period() const { return period_; }
     double scale(size_t entry) const { return (*scales_)[entry]; }
@@ -164,9 +166,9 @@ class QuantMap {
     int64_t inner_ = 1, period_ = 1, group_ = 1;
 };
 
-/// What an integer gemm or conv does around its 32-bit accumulators. Column n is the output channel; operands
-/// without quantisation have scale 1 and zero point 0; multiplier = a_scale * b_scale / y_scale, computed
-/// once in binary64.
+/// Arithmetic of an integer gemm or conv around its 32-bit accumulators. Column n is the output channel;
+/// operands without quantisation have scale 1 and zero point 0; multiplier = a_scale * b_scale / y_scale,
+/// computed once in binary64.
 ///   acc = sum over k of (a - a_zero) * (b - b_zero[n]) + C               modulo 2^32
 ///   y   = saturate(round_half_even(acc * multiplier[n]) + y_zero[n])     in binary64; raw: acc itself
 /// Weights quantised per group along K have one accumulator per group of `group_size` k's, without C:
@@ -180,13 +182,13 @@ struct IntScaling {
     std::vector<int64_t> y_zero;     ///< per n
     int64_t group_size = 0;          ///< 0: not grouped along K
     double c_multiplier = 0;         ///< grouped only
-    IntegerRange range{0, 0};        ///< of the output type
+    IntegerRange range{0, 0};        ///< limits of the output type
 };
 /// b_columns: the axis of B that is the output channel, b_depth: the one that is summed over.
 IntScaling int_scaling(const Tensor& a, const Tensor& b, const Tensor& y, const Addend& c, size_t b_depth,
                        size_t b_columns);
 
-/// What gemm.group and conv2d.group do with the i32 sums of a group, for each group in ascending order:
+/// Arithmetic of gemm.group and conv2d.group on the i32 sums of a group, for each group in ascending order:
 ///   acc = sum over k of (a - a_zero) * b, left = sum over k of (a - a_zero)                 modulo 2^32
 ///   y   = f32(y + (acc - left * zero_point[g,n]) * scale[g,n])                               in binary64
 /// y starts from C, or from +0. So sums that are cut between groups have the bits of whole ones.

@@ -9,7 +9,7 @@
 namespace kpu::values::reference {
 namespace {
 
-/// In binary64.
+/// Returns the dequantised element in binary64.
 double dequantised(const Tensor& tensor, const QuantMap& map, int64_t index) {
     const size_t entry = map.entry(index);
     const double raw = load_real(tensor.type, tensor.data, index);

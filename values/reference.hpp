@@ -33,12 +33,12 @@ void requant(const Call& call);
 /// The rest round a result and count it where it leaves the range of its type.
 /// To a float type.
 void put_float(const Tensor& tensor, int64_t index, double value);
-/// To float8 by the opcode `cast`: what is beyond its numbers becomes the greatest of them, infinities too, or what the format
-/// has for infinity.
+/// Stores a value converted to float8 as the opcode `cast` does: what is beyond its numbers becomes the
+/// greatest of them, infinities too, or what the format has for infinity.
 void put_cast_small_float(const Tensor& tensor, int64_t index, double value, bool saturates);
 /// saturate(round_half_even(steps) + zero)
 void put_steps(const Tensor& tensor, int64_t index, double steps, int64_t zero);
-/// After a product: its results whose f32 sums were infinite count where the exact ones are not.
+/// Counts, after a product, its results whose f32 sums were infinite where the exact ones are not.
 void count_infinite_products(const Call& call);
 
 /// Quantised: dequantised. Otherwise the element.

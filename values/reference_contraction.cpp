@@ -6,8 +6,8 @@
 namespace kpu::values::reference {
 namespace {
 
-/// One product of an output element's sum: element indices into A (X) and B (W), and its k along the axis of
-/// B that weight groups divide.
+/// A product of an output element's sum: element indices into A (X) and B (W), and its k along the axis of B
+/// that weight groups divide.
 struct Term {
     int64_t a, b, depth;
 };
@@ -79,7 +79,7 @@ void float_element(const Tensor& a, const Tensor& b, const Tensor& y, const Adde
     put_float(y, index, static_cast<double>(float_sum(a, b, c, c_index, terms)));
 }
 
-/// The same sum in binary64, which the products of floats do not leave.
+/// Returns the same sum in binary64, which the products of floats do not leave.
 template <class Terms>
 double exact_element(const Tensor& a, const Tensor& b, const Addend& c, int64_t c_index, Terms terms) {
     double sum = c.tensor == nullptr ? 0 : load_real(c.tensor->type, c.tensor->data, c_index);

@@ -7,7 +7,7 @@
 namespace kpu::values::reference {
 namespace {
 
-/// One row of a normalisation: element i by row(i), replaced by set(i, value).
+/// A row of a normalisation: element i by row(i), replaced by set(i, value).
 struct Row {
     const NormProblem& p;
     const Tensor& x;

@@ -75,7 +75,7 @@ struct Element32 {
     uint8_t bytes[4];
 };
 
-/// One row between memory and dense form; T has alignment 1, region addresses have none.
+/// Copies one row between memory and dense form; T has alignment 1, region addresses have none.
 template <class T>
 void copy_row(uint8_t* to, int64_t to_stride, const uint8_t* from, int64_t from_stride, int64_t count) {
     if (to_stride == 1 && from_stride == 1) {

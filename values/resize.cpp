@@ -22,7 +22,7 @@ double within(double position, double least, double most) {
     return position >= least ? std::min(position, most) : least;
 }
 
-/// For each index along a dimension of Y. Beyond X its border goes on.
+/// Finds the neighbours for each index along a dimension of Y. Beyond X its border goes on.
 std::vector<ResizeProblem::Neighbours> neighbours_along(const Call& call, const ResizeRule& rule, size_t d) {
     const int64_t from = call.x().shape[d], to = call.y().shape[d];
     const bool linear = call.attrs.word("mode", "nearest") == "linear";

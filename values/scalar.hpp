@@ -82,7 +82,7 @@ inline void store_saturated(ElemType type, uint8_t* data, int64_t index, int64_t
     }
 }
 
-/// Of posits and small floats, out of line: loops over the other floats stay small.
+/// Loads a posit or small float, out of line: loops over the other floats stay small.
 float load_rare_float(ElemType type, const uint8_t* data, int64_t index);
 void store_rare_float(ElemType type, uint8_t* data, int64_t index, double value);
 
@@ -113,13 +113,14 @@ inline void store_float(ElemType type, uint8_t* data, int64_t index, double valu
     }
 }
 
-/// Every supported element is exact in binary64.
+/// Loads an element, which is exact in binary64 for every supported type.
 inline double load_real(ElemType type, const uint8_t* data, int64_t index) {
     return is_float(type) ? static_cast<double>(load_float(type, data, index))
                           : static_cast<double>(load_integer(type, data, index));
 }
 
-/// A number in steps of this size, divided as ONNX's QuantizeLinear does: both are f32, and so is the quotient.
+/// Returns a number in steps of this size, divided as ONNX's QuantizeLinear does: both are f32, and so is the
+/// quotient.
 inline double in_steps(double value, double scale) {
     return f32_of(static_cast<double>(f32_of(value)) / scale);
 }

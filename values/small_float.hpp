@@ -12,8 +12,8 @@ namespace kpu::values {
 struct SmallFloat {
     int mantissa, bias;
     uint8_t greatest;     ///< finite magnitude
-    uint8_t nan;          ///< what conversions give, of formats without one -0
-    uint8_t infinity;     ///< what an overflow gives: that, NaN, or the greatest
+    uint8_t nan;          ///< result of a NaN, in formats without one -0
+    uint8_t infinity;     ///< result of an overflow: that, NaN, or the greatest
     bool has_minus_zero;  ///< else its bits are the NaN
     int bits = 8;
     constexpr bool all_finite() const { return infinity == greatest; }
@@ -36,7 +36,8 @@ inline uint8_t small_float_of(double value, const SmallFloat& format) {
     return static_cast<uint8_t>(sign | (overflows ? format.infinity : magnitude));
 }
 
-/// The same, but finite numbers stay finite: those beyond the greatest become it. So do infinities where the format has none.
+/// Returns the same, but finite numbers stay finite: those beyond the greatest become it. So do infinities
+/// where the format has none.
 inline uint8_t saturated_small_float(double value, const SmallFloat& format) {
     const double greatest = format.infinity == format.nan ? HUGE_VAL : std::numeric_limits<double>::max();
     const uint8_t rounded = small_float_of(value, format);
@@ -46,7 +47,7 @@ inline uint8_t saturated_small_float(double value, const SmallFloat& format) {
     return static_cast<uint8_t>((std::signbit(value) ? 0x80 : 0) | format.greatest);
 }
 
-/// The values of all patterns; bits above the format's are ignored.
+/// Returns the values of all patterns; bits above the format's are ignored.
 inline std::array<float, 256> small_float_values(const SmallFloat& format) {
     std::array<float, 256> values{};
     const int sign = 1 << (format.bits - 1);
@@ -81,7 +82,7 @@ constexpr const SmallFloat& small_float_format(ElemType type) {
     }
 }
 
-/// Those of an element type, by a table.
+/// Returns the numbers of an element type, from a table.
 inline const std::array<float, 256>& small_float_numbers(ElemType type) {
     static const std::array<float, 256> of_e5m2 = small_float_values(e5m2),
                                         of_e4m3 = small_float_values(e4m3fn),

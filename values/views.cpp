@@ -11,10 +11,10 @@
 namespace kpu::values {
 namespace {
 
-/// Bytes of one element of the dense form.
+/// Returns the bytes of one element of the dense form.
 int64_t element_bytes(ElemType type) { return std::max(1, bit_width(type) / 8); }
 
-/// Where an output takes its elements: index i along dimension d lies at `first + i * stride` elements.
+/// Source of an output's elements: index i along dimension d lies at `first + i * stride` elements.
 struct Source {
     int64_t first = 0;
     Dims stride;
@@ -90,7 +90,7 @@ struct Slabs {
     }
 };
 
-/// One side is cut along the axis into the others: concat copies into the whole, split out of it.
+/// Copies the parts of a tensor that is cut along the axis: concat copies into the whole, split out of it.
 void copy_parts(const Tensor& whole, const std::vector<Tensor>& parts, bool join, const BoundAttrs& attrs) {
     const size_t axis = axis_of(whole.shape, attrs);
     const Slabs all(whole, axis);
@@ -106,7 +106,7 @@ void copy_parts(const Tensor& whole, const std::vector<Tensor>& parts, bool join
     }
 }
 
-/// For each index of a padded dimension the index of X, or -1 for the constant.
+/// Returns, for each index of a padded dimension, the index of X, or -1 for the constant.
 std::vector<int64_t> padding_map(int64_t size, int64_t before, int64_t behind, std::string_view mode) {
     std::vector<int64_t> map;
     for (int64_t i = -before; i < size + behind; ++i) {
@@ -227,8 +227,9 @@ void gather_elements(const Call& call) {
     }
 }
 
-/// Both sides as the six dimensions [n, y, i, x, j, c] of pixels (y*block+i, x*block+j): `wide` is the tensor
-/// of many pixels, `deep` the one of many channels. Copies from one to the other.
+/// Copies pixels to channels or back. Both sides have the six dimensions [n, y, i, x, j, c] of pixels
+/// (y*block+i, x*block+j): `wide` is the tensor of many pixels, `deep` the one of many channels. Copies from
+/// one to the other.
 void copy_blocks(const Call& call, bool to_wide) {
     const Tensor& wide = to_wide ? call.y() : call.x();
     const Tensor& deep = to_wide ? call.x() : call.y();
@@ -275,7 +276,7 @@ void insert_rows(const Call& call) {
         std::memcpy(y.data + o * whole.row + first, rows.data + o * part.row, static_cast<size_t>(part.row));
 }
 
-/// Nothing is copied of empty outputs, whose strides mean nothing.
+/// Calls `copy` unless the output is empty, whose strides mean nothing.
 template <void (*copy)(const Call&)>
 void unless_empty(const Call& call) {
     if (call.y().elements() > 0) copy(call);

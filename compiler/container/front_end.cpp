@@ -9,7 +9,7 @@ namespace kpu::compiler {
 extern const FrontEnd container_front_end;
 namespace {
 
-/// A Python pickle too, of which the reader of containers says that nobody will unpickle it.
+/// Recognises a Python pickle too, of which the reader of containers says that nobody will unpickle it.
 bool recognise_container(std::string_view head, std::string_view /*file_name*/) {
     return is_pickle(head) || starts_with(head, container_magic) || message_form(head);
 }

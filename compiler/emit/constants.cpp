@@ -24,7 +24,7 @@ int64_t Constants::place(const Block& block) {
 
 namespace {
 
-/// Two to a byte, the lower one first. low: the first of them begins a byte.
+/// Appends numbers, two to a byte, the lower one first.
 void append_nibbles(std::string& to, const uint8_t* numbers, size_t count, bool low) {
     for (size_t i = 0; i < count; ++i, low = !low) {
         const int number = numbers[i] & 0xf;

@@ -6,10 +6,10 @@
 
 namespace kpu::compiler {
 
-/// Where DDR holds constants: each block dense where it is first needed, and once.
+/// Places of constants in DDR: each block dense where it is first needed, and once.
 class Constants {
   public:
-    /// Byte offset of a block, which is added if it is new.
+    /// Returns the byte offset of a block, which is added if it is new.
     int64_t place(const Block& block);
     BlockPlaces take() { return std::move(places_); }
     uint64_t size() const { return size_; }
@@ -19,7 +19,7 @@ class Constants {
     uint64_t size_ = 0;
 };
 
-/// The bytes that DDR holds.
+/// Returns the bytes that DDR holds.
 std::string bytes_of(const graph::Graph& graph, const BlockPlaces& places);
 
 }  // namespace kpu::compiler

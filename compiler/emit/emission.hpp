@@ -14,28 +14,28 @@
 
 namespace kpu::compiler {
 
-/// Those that the plan asks for.
+/// Buffers that the plan asks for.
 struct Buffers {
     Buffers(builder::Program& program, const Plan& plan, const Target& target);
 
-    std::map<uint32_t, builder::Buffer> host;  ///< by storage: inputs and outputs
+    std::map<uint32_t, builder::Buffer> host;  ///< indexed by storage: inputs and outputs
     builder::Buffer weights, activations;      ///< in DDR
     builder::Buffer table, resident, held;     ///< in L2
-    std::vector<builder::Buffer> l1, staging;  ///< by engine: its L1, and as much of L2
-    /// Where a storage is.
+    std::vector<builder::Buffer> l1, staging;  ///< indexed by engine: its L1, and as much of L2
+    /// Returns the buffer of a storage.
     builder::Buffer of(uint32_t index, const Storage& storage) const;
 };
 
-/// The last loads of an engine, by operand. Those behind them wait for them: all at once, they would share the way, and
+/// Last loads of an engine, by operand. Later ones wait for them: all at once, they would share the way, and
 /// the one that is needed first would be there last.
 struct Loads {
     std::map<size_t, builder::Task> into_l2, into_l1;
 };
 
-/// What tasks launch.
+/// Kernels that tasks launch.
 struct Kernels {
-    std::map<uint32_t, kernels::Work> launches;  ///< by statement
-    bool needs_values = false;                   ///< how long some of them take depends on values
+    std::map<uint32_t, kernels::Work> launches;  ///< indexed by statement
+    bool needs_values = false;                   ///< the time of some of them depends on values
     std::set<std::string> carried;               ///< names of those that the program has
 };
 
@@ -78,7 +78,7 @@ struct Emission {
     const Target& target;
     builder::Program program;
     const builder::Expr position;  ///< the program's parameter, if it has one
-    bool in_form = false;          ///< what is written now is for one form of a value, and may not run
+    bool in_form = false;  ///< true if what is written now is for one form of a value, and may not run
     const Buffers buffers;
     Order order;
     Throttle throttle;
@@ -88,9 +88,9 @@ struct Emission {
     // what stands where
     SharedBlocks shared;
     std::vector<std::set<std::vector<int64_t>>>
-        held_tiles;  ///< by operation: that the first inference left in L2
+        held_tiles;  ///< indexed by operation: tiles that the first inference left in L2
     // who waits for whom, beside the order of bytes
-    std::map<size_t, Loads> loads;       ///< by engine
+    std::map<size_t, Loads> loads;       ///< indexed by engine
     std::vector<builder::Task> streams;  ///< loads of large constants from DDR, in order
     uint32_t turns = 0;                  ///< stages so far: they take turns in the halves of L1
 };

@@ -36,7 +36,7 @@ void add_stages(const std::vector<Stage>& stages) {
     }
 }
 
-/// 1 at positions of which the caches' last row is read by this form, else 0.
+/// Returns 1 at positions of which the caches' last row is read by this form, else 0.
 builder::Expr is_wanted(const Emission& out, uint32_t form) {
     using builder::Expr;
     const graph::Positions& of = out.graph.positions;
@@ -45,7 +45,7 @@ builder::Expr is_wanted(const Emission& out, uint32_t form) {
     return (wanted + Expr(many - number)) / Expr(many) * ((Expr(many + number) - wanted) / Expr(many));
 }
 
-/// A loop of one iteration, or of none.
+/// Adds a loop of one iteration, or of none.
 void add_form(Emission& out, uint32_t form, const std::vector<Stage>& stages) {
     out.order.begin_form();
     out.throttle.begin_form();
@@ -77,7 +77,7 @@ void add_tasks(Emission& out) {
     form ? add_form(out, *form, stages) : add_stages(stages);
 }
 
-/// Of L1 and L2, at most at a time.
+/// Returns the most bytes of L1 and L2 at a time.
 uint64_t peak_sram(const Plan& plan) {
     uint64_t tiles = 0;
     for (const PlannedOp& op : plan.ops) {

@@ -13,12 +13,12 @@ struct Emitted {
     Module module;
     uint64_t weight_bytes = 0;
     BlockPlaces weights;                         ///< where DDR holds blocks of the graph's constants
-    std::map<uint32_t, kernels::Work> launches;  ///< of kernels, by statement
-    bool needs_values = false;                   ///< how long some of them take depends on values
+    std::map<uint32_t, kernels::Work> launches;  ///< launches of kernels, by statement
+    bool needs_values = false;                   ///< the time of some of them depends on values
 };
 
-/// A pure function: the same plan gives the same bytes, also from several threads. The bytes of the weights are not in the
-/// program yet.
+/// Emits the program of a plan: the same plan gives the same bytes, also from several threads. The bytes of the
+/// weights are not in the program yet.
 Emitted emit(const Plan& plan, const Target& target);
 
 /// A plan and its program.

@@ -12,15 +12,15 @@
 
 namespace kpu::compiler {
 
-/// What the lanes of a stage, and its stages, have in common.
+/// State that the lanes of a stage, and its stages, have in common.
 struct Shared {
     Shared(const PlannedOp& op, size_t its_number, uint64_t of_inference,
            std::shared_ptr<const std::vector<std::vector<Lap>>> their_laps)
         : planned(op), number(its_number), inference(of_inference), laps(std::move(their_laps)) {}
     const PlannedOp& planned;
-    size_t number;                                              ///< of Plan::ops
+    size_t number;                                              ///< index into Plan::ops
     uint64_t inference;                                         ///< whose inputs and outputs these are
-    std::shared_ptr<const std::vector<std::vector<Lap>>> laps;  ///< by axis
+    std::shared_ptr<const std::vector<std::vector<Lap>>> laps;  ///< indexed by axis
     std::set<std::vector<int64_t>> kept;                        ///< tiles that stand in L2 already
     bool copied = false;                                        ///< tensors that are kept whole stand there
     std::function<void()> pending;                              ///< brings what the first stage keeps in L2
@@ -48,19 +48,20 @@ class Lane {
     void place_operands(uint32_t half_of_l1) { tiles_.place_operands(half_of_l1); }
     int64_t set_position(const std::vector<Run>& runs) { return tiles_.set_position(runs); }
 
-    /// What all iterations share: the constants of it, or the rest.
+    /// Loads what all iterations share: the constants of it, or the rest.
     void load_hoisted(bool constants, Staged& staged);
 
-    /// What a stage keeps in L2 comes there: Keep::stage.
+    /// Brings what a stage keeps in L2: Keep::stage.
     void bring_kept();
-    /// Of such a place: stages take turns.
+    /// Half of such a place: stages take turns.
     int64_t half = 0;
 
-    /// What is loaded from here on waits for what was loaded before.
+    /// Makes loads from here on wait for what was loaded before.
     void queue_loads();
 
-    /// An iteration: what comes before the parts of its sum (all of the anchor, if its sum is whole), each part, the
-    /// rest. Lanes take turns, so that their token tables fill alike and neighbours find tiles that are still staged.
+    /// Begins an iteration: what comes before the parts of its sum (all of the anchor, if its sum is whole),
+    /// each part, the rest. Lanes take turns, so that their token tables fill alike and neighbours find tiles
+    /// that are still staged.
     void begin(const builder::Expr& t, const builder::Expr& slot, Staged& staged);
     void part(int64_t number, const builder::Expr& t, const builder::Expr& slot);
     void end(const builder::Expr& t, const builder::Expr& slot);
@@ -85,7 +86,7 @@ class Lane {
 
     Tile load(size_t operand, const builder::Expr& slot, int64_t part,
               const builder::Expr& t = builder::Expr(0));
-    /// To L1; from DDR by way of L2, where neighbours that need the same tile find it.
+    /// Loads a tile to L1; from DDR by way of L2, where neighbours that need the same tile find it.
     Tile load(size_t operand, const builder::Expr& slot, int64_t part, Staged& staged,
               const builder::Expr& t = builder::Expr(0));
     Tile in_l2(size_t operand, const builder::Expr& slot, int64_t part, Staged& staged,
@@ -113,11 +114,11 @@ class Lane {
 
     // ---- one iteration
 
-    /// Part `number` of a cut sum: continues in the accumulator.
+    /// Adds part `number` of a cut sum, which continues in the accumulator.
     void add_part(const TileNode& anchor, int64_t number, const builder::Expr& t, const builder::Expr& slot);
     ElemType sum_type() const;
 
-    /// From the accumulator to the type of the result.
+    /// Narrows from the accumulator to the type of the result.
     void narrow(const TileNode& anchor, const builder::Expr& slot);
 
     void run_node(const TileNode& tile, const builder::Expr& t, const builder::Expr& slot);
@@ -140,10 +141,10 @@ class Lane {
     Tiles tiles_;
     Loads before_;                                ///< that loads wait for
     bool beforehand_ = false;                     ///< constants are loaded, while another stage is at work
-    Staged* staged_ = nullptr;                    ///< of the present iteration
-    std::vector<std::optional<Tile>> tiles_now_;  ///< by operand: of the present iteration
+    Staged* staged_ = nullptr;                    ///< present iteration
+    std::vector<std::optional<Tile>> tiles_now_;  ///< indexed by operand: tiles of the present iteration
     std::optional<Tile> sum_;
-    std::vector<std::vector<Tile>> hoisted_;  ///< by operand; of a cut sum, by part
+    std::vector<std::vector<Tile>> hoisted_;  ///< indexed by operand; of a cut sum, by part
 };
 
 }  // namespace kpu::compiler

@@ -23,7 +23,7 @@ bool is_positive_constant(const graph::Value& value) {
     return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number > 0; });
 }
 
-/// Whether a very low operand makes low results, and minus infinity minus infinity.
+/// True if a very low operand makes low results, and minus infinity minus infinity.
 bool passes(const Graph& graph, const Node& node, ValueId id) {
     const auto found = std::find(node.inputs.begin(), node.inputs.end(), id);
     const auto at = static_cast<size_t>(found - node.inputs.begin());

@@ -44,7 +44,7 @@ void OpRecords::add_new(const PlannedOp& op) {
     add_attributes(op, message);
 }
 
-/// Some result may be very low, and all such are masked.
+/// True if some result may be very low, and all such are masked.
 bool OpRecords::only_masks(const PlannedOp& op) const {
     bool low = false;
     for (const auto& member : op.op.nodes) {

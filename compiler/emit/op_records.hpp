@@ -1,5 +1,5 @@
 #pragma once
-// What a program says of its operations.
+// Records of a program about its operations.
 #include <vector>
 
 #include "compiler/emit/emission.hpp"
@@ -21,7 +21,7 @@ class OpRecords {
     bool only_masks(const PlannedOp& op) const;
 
     Emission& out_;
-    std::vector<bool> masked_;  ///< by value
+    std::vector<bool> masked_;  ///< indexed by value
 };
 
 }  // namespace kpu::compiler

@@ -10,7 +10,7 @@ namespace {
 
 bool is_earlier(const Task& a, const Task& b) { return a.statement() < b.statement(); }
 
-/// Elements of both that repeat with the same step, a's between b's.
+/// True for elements of both that repeat with the same step, a's between b's.
 bool interleave(const Span& a, const Span& b, size_t d) {
     if (a.step.rank == 0 || b.step.rank == 0 || a.step[d] == 0 || a.step[d] != b.step[d]) return false;
     const int64_t step = a.step[d], ahead = ((b.first[d] - a.first[d]) % step + step) % step;
@@ -27,7 +27,7 @@ bool meet(const Span& a, const Span& b) {
     return true;
 }
 
-/// Whoever meets `inner` meets `outer` too.
+/// True if whoever meets `inner` meets `outer` too.
 bool covers(const Span& outer, const Span& inner) {
     if (outer.dense) return outer.lo <= inner.lo && inner.hi <= outer.hi;
     if (outer.frame == 0 || outer.frame != inner.frame) return false;
@@ -134,8 +134,8 @@ void Order::touch(const Task& task, const Span& span, bool write) {
     if (write && span.frame != 0 && !span.dense && span.bytes > 0) cover(task, span, known);
 }
 
-/// Each byte of the box around the tiles was written by a task that has waited for all who touched it before the first of them.
-/// So whoever meets one of those meets a tile, and waits for its task.
+/// Records a cover: each byte of the box around the tiles was written by a task that has waited for all who
+/// touched it before the first of them. So whoever meets one of those meets a tile, and waits for its task.
 void Order::cover(const Task& task, const Span& span, std::vector<Access>& known) {
     if (form_begin_) return;
     constexpr size_t most = 8;  // tensors at once
@@ -184,7 +184,7 @@ void Order::cover(const Task& task, const Span& span, std::vector<Access>& known
     known.erase(std::remove_if(known.begin(), known.end(), forgotten), known.end());
 }
 
-/// The bytes are the same, so whoever meets one of them meets the other.
+/// True if the bytes are the same, so whoever meets one of them meets the other.
 bool Order::same_place(const Access& access, const Span& span) const {
     if (access.lo != span.lo || access.hi != span.hi) return false;
     if (access.box < 0) return span.dense;
@@ -194,7 +194,8 @@ bool Order::same_place(const Access& access, const Span& span) const {
            box.size == span.size && box.step == span.step;
 }
 
-/// Whoever writes has waited for all that it covers, so whoever waits for it waits for them too.
+/// Forgets tasks that a later one covers: whoever writes has waited for all that it covers, so whoever waits
+/// for it waits for them too.
 void Order::forget_covered(const Span& span, std::vector<Access>& known) {
     const auto forgotten = [&](Access& access) {
         if (is_before_form(access) || !meets(access, span)) return false;

@@ -12,8 +12,8 @@
 
 namespace kpu::compiler {
 
-/// What a task touches of a buffer, in whichever iteration: bytes [lo, hi), and of those, for windows of one
-/// tensor, only a box of its elements.
+/// Part of a buffer that a task touches, in whichever iteration: bytes [lo, hi), and of those, for windows of
+/// one tensor, only a box of its elements.
 struct Span {
     uint32_t buffer = 0;
     int64_t lo = 0, hi = 0;
@@ -22,16 +22,17 @@ struct Span {
     /// can be compared; 0: bytes only.
     uint32_t frame = 0;
     Dims first, count;  ///< the box, in elements of each dimension
-    /// What repeats in it: `size` elements every `step` along each dimension; step 0: all elements.
+    /// Repetition in it: `size` elements every `step` along each dimension; step 0: all elements.
     Dims size{}, step{};
-    int64_t bytes = 0;  ///< of the box, if none of its elements is left out; 0: not known
+    int64_t bytes = 0;  ///< bytes of the box, if none of its elements is left out; 0: not known
 };
 
-/// Which earlier tasks a task must wait for, as if all tasks ran in the order in which they are told. What later
-/// iterations of a loop do to each other is not its matter: they have slots of their own.
+/// Order of tasks: which earlier ones a task must wait for, as if all tasks ran in the order in which they
+/// are told. What later iterations of a loop do to each other is not its matter: they have slots of their
+/// own.
 class Order {
   public:
-    /// Bytes of this buffer are written once: nobody waits for their readers.
+    /// Notes that bytes of this buffer are written once: nobody waits for their readers.
     void write_once(const builder::Buffer& buffer) { written_once_.insert(buffer.index); }
 
     /// Adds a task that reads and writes this. Result: those that it must wait for, `others` among them: the few that are
@@ -40,13 +41,13 @@ class Order {
                                    const std::vector<Span>& writes, std::vector<builder::Task> others = {});
     /// Adds a task that waits for nobody.
     void add_free(const builder::Task& task, const std::vector<Span>& writes);
-    /// From here on tasks may not run at all: whoever comes behind them waits for what was before, too.
+    /// Begins tasks that may not run at all: whoever comes after them waits for what was before, too.
     void begin_form();
     /// Result: the few of the tasks since then that are complete only when all of them are.
     std::vector<builder::Task> end_form();
-    /// The program's thread waits for them: all tasks behind do.
+    /// Notes that the program's thread waits for them: all later tasks do.
     void add_wait(const std::vector<builder::Task>& tasks);
-    /// The few of `tasks` that are complete only when all of them are, in the order of the text.
+    /// Returns the few of `tasks` that are complete only when all of them are, in the order of the text.
     std::vector<builder::Task> last_of(std::vector<builder::Task> tasks) const;
 
   private:
@@ -66,9 +67,9 @@ class Order {
     struct Cover {
         uint32_t buffer = 0, frame = 0;
         builder::Task begin;
-        Dims size;                              ///< of the first tile: others lie on its grid
+        Dims size;                              ///< size of the first tile: others lie on its grid
         std::set<std::vector<int64_t>> places;  ///< first elements
-        Dims first, end;                        ///< of the box around them
+        Dims first, end;                        ///< bounds of the box around them
         int64_t lo = 0, hi = 0, bytes = 0;      ///< around them; in them
     };
     void cover(const builder::Task& task, const Span& span, std::vector<Access>& known);
@@ -76,19 +77,21 @@ class Order {
     void start(const builder::Task& task, NumberSet complete);
     uint32_t number(const builder::Task& task) const { return number_[task.statement()]; }
 
-    /// By buffer, in the order of their first tasks; those that later tasks may have to wait for.
+    /// Accesses to each buffer, in the order of their first tasks; those that later tasks may have to wait
+    /// for.
     std::map<uint32_t, std::vector<Access>> accesses_;
-    std::vector<Span> boxes_;    ///< of accesses to windows of tensors: large, so they stay where they are
-    std::vector<int64_t> free_;  ///< of boxes_
+    /// Spans of accesses to windows of tensors: large, so they stay where they are.
+    std::vector<Span> boxes_;
+    std::vector<int64_t> free_;        ///< free places of boxes_
     std::set<uint32_t> written_once_;  ///< buffers
-    std::deque<Cover> covers_;         ///< of the tensors that are being written, the latest last
-    /// By statement: which of the tasks it is. Their own numbers have no gaps, so that sets of all that is long complete
-    /// take nothing.
+    std::deque<Cover> covers_;         ///< covers of the tensors that are being written, the latest last
+    /// Index of the task of each statement. These numbers have no gaps, so that sets of all that is long
+    /// complete take nothing.
     std::vector<uint32_t> number_;
-    /// By task: what is complete when it is, itself among it. No loop is empty, so what is known of a task is known of
-    /// all of its instances.
+    /// Tasks that are complete when a task is, itself among them. No loop is empty, so what is known of a
+    /// task is known of all of its instances.
     std::vector<NumberSet> complete_;
-    NumberSet waited_;  ///< by the thread
+    NumberSet waited_;  ///< awaited by the thread
     // of a form
     std::vector<builder::Task> inside_;
     std::optional<uint32_t> form_begin_;  ///< the first of its tasks

@@ -14,10 +14,10 @@ using builder::Task;
 
 namespace {
 
-/// One lap along each axis.
+/// A lap along each axis.
 using Laps = std::vector<const Lap*>;
 
-/// All combinations of one lap for each axis.
+/// Returns all combinations of one lap for each axis.
 std::vector<Laps> combinations(const std::vector<Laps>& choices) {
     std::vector<Laps> result{{}};
     for (const Laps& choice : choices) {
@@ -65,7 +65,7 @@ class StageEmitter {
         for (const std::unique_ptr<Lane>& lane : lanes_) lane->half = static_cast<int64_t>(stage_ % 2);
     }
 
-    /// Constants that all iterations share.
+    /// Loads constants that all iterations share.
     void prologue() {
         const bool alone = shared_->planned.tiling.l1_bytes() > out_.plan.arena_bytes;
         const uint32_t turn = alone ? 0 : out_.turns++ % 2;
@@ -106,8 +106,8 @@ class StageEmitter {
     }
 
   private:
-    /// Where they go in L2 the operation before has its tensors: the first stage's come when that has begun all it does, before
-    /// those of the second.
+    /// Keeps parts where they go in L2: there the operation before has its tensors, so the first stage's come
+    /// when that has begun all it does, before those of the second.
     void keep_parts() {
         const std::vector<Keep>& keep = shared_->planned.tiling.keep;
         if (std::find(keep.begin(), keep.end(), Keep::stage) == keep.end()) return;
@@ -133,7 +133,7 @@ class StageEmitter {
         for (const std::unique_ptr<Lane>& lane : lanes_) lane->bring_kept();
     }
 
-    /// Of one lane, before its first iteration.
+    /// Counts the tasks of one lane before its first iteration.
     size_t hoisted_tasks(bool constants) const {
         const PlannedOp& planned = shared_->planned;
         const int64_t lanes = planned.tiling.lanes();
@@ -148,7 +148,7 @@ class StageEmitter {
         return static_cast<size_t>(tasks);
     }
 
-    /// What a lane has of these laps; nothing if it has no part in one of them.
+    /// Returns what a lane has of these laps; nothing if it has no part in one of them.
     std::optional<std::vector<Run>> runs_of(const std::vector<int64_t>& place, const Laps& laps) const {
         std::vector<Run> runs;
         for (size_t a = 0; a < laps.size(); ++a) {
@@ -195,13 +195,13 @@ class StageEmitter {
 
     Emission& out_;
     std::shared_ptr<Shared> shared_;
-    Laps fixed_;  ///< of unrolled axes; null: the axis is in `work_`
+    Laps fixed_;  ///< laps of unrolled axes; null: the axis is in `work_`
     std::vector<Laps> work_;
-    size_t stage_;  ///< of the operation
+    size_t stage_;  ///< stage of the operation
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::vector<Lane*> active_;
-    size_t tasks_;       ///< of an iteration of a lane
-    int64_t parts_ = 0;  ///< of a cut sum
+    size_t tasks_;       ///< tasks of an iteration of a lane
+    int64_t parts_ = 0;  ///< parts of a cut sum
 };
 
 }  // namespace

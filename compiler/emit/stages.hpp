@@ -16,7 +16,8 @@ struct Stage {
         false;  ///< takes both halves of L1: nothing can be loaded for it, or for the next stage, beforehand
 };
 
-/// Of an operation of the plan, on the inputs and outputs of an inference. The closures refer to `emission`.
+/// Returns the stages of an operation of the plan, on the inputs and outputs of an inference. The closures
+/// refer to `emission`.
 std::vector<Stage> stages_of(Emission& emission, size_t number, uint64_t inference);
 
 }  // namespace kpu::compiler

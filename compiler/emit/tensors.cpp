@@ -1,4 +1,4 @@
-// What the program says of its tensors: where each is, for the host and for readers.
+// Records of the program about its tensors: where each is, for the host and for readers.
 #include "compiler/emit/tensors.hpp"
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ class Tensors {
         // small floats are the same on both sides; files have no numbers for them as types that is converted
         if (value.elem != port.elem || !is_small_float(port.elem)) tensor.set_host_elem(host_elem(port));
     }
-    /// A first dimension: the inferences. A constant output is the same in all.
+    /// Repeats a first dimension: the inferences. A constant output is the same in all.
     void repeat(const graph::Port& port, std::vector<int64_t>& shape, std::vector<int64_t>& strides) const {
         const graph::Value& value = out_.graph.value(port.value);
         if (shape.size() >= max_rank)
@@ -80,7 +80,8 @@ class Tensors {
         strides.insert(strides.begin(), step);
     }
 
-    /// Tensors between operations: where they are, for readers, and so that their buffer is no output of its own.
+    /// Adds tensors between operations: where they are, for readers, and so that their buffer is no output of
+    /// its own.
     void add_intermediates() {
         std::set<std::string> names;  // a port need not be called as its value
         for (const proto::Tensor& port : out_.program.message().tensor()) names.insert(port.id());

@@ -4,8 +4,8 @@
 
 namespace kpu::compiler {
 
-/// Tensors of the host, and those between operations. Throws UserError where one has too many dimensions for several
-/// inferences.
+/// Adds tensors of the host, and those between operations. Throws UserError where one has too many dimensions
+/// for several inferences.
 void add_tensors(Emission& emission);
 
 }  // namespace kpu::compiler

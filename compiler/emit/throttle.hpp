@@ -16,12 +16,12 @@ class Throttle {
     Throttle(builder::Program& program, Order& order, size_t entries)
         : program_(program), order_(order), entries_(entries) {}
 
-    /// So many tasks are about to be issued, at most: waits for loops that they would leave without room.
+    /// Prepares to issue so many tasks, at most: waits for loops that they would leave without room.
     void reserve(size_t tasks);
-    /// A loop with these tasks, the last iterations of which take so many entries of one table.
+    /// Notes a loop with these tasks, the last iterations of which take so many entries of one table.
     void after_loop(std::vector<builder::Task> tasks, size_t entries);
 
-    /// What is reserved from here on is of a thread of its own, which may not run.
+    /// Begins reservations for a thread of its own, which may not run.
     void begin_form();
     /// `tasks`: the last of them.
     void end_form(uint32_t form, std::vector<builder::Task> tasks);
@@ -30,7 +30,7 @@ class Throttle {
     struct Loop {
         std::vector<builder::Task> tasks;
         size_t need;                        ///< entries of its last iterations
-        size_t ahead = 0;                   ///< tasks issued behind it
+        size_t ahead = 0;                   ///< tasks issued after it
         std::optional<uint32_t> form = {};  ///< it is all of a form
     };
     builder::Program& program_;

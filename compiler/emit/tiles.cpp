@@ -111,7 +111,7 @@ int64_t Tiles::count_along(size_t operand, size_t d) const {
     return axis < 0 ? 1 : positions_[static_cast<size_t>(axis)].run.count;
 }
 
-/// Elements between the parts of two tiles that follow each other.
+/// Returns the elements between the parts of two tiles that follow each other.
 int64_t Tiles::step(size_t operand, size_t d) const {
     const Window& window = op_.operands[operand].windows[d];
     if (window.axis < 0) return 0;
@@ -119,7 +119,7 @@ int64_t Tiles::step(size_t operand, size_t d) const {
     return window.step * tiling_.tile[axis] * positions_[axis].run.stride;
 }
 
-/// Elements from the origin to the tile, for the loop variable.
+/// Returns the elements from the origin to the tile, for the loop variable.
 Expr Tiles::offset(size_t operand, const Dims& strides, const Dims& first, const Expr& t) const {
     int64_t fixed = 0;
     Expr result(0);
@@ -135,7 +135,7 @@ Expr Tiles::offset(size_t operand, const Dims& strides, const Dims& first, const
     return moves ? result + Expr(fixed) : Expr(fixed);
 }
 
-/// Of the tile along an axis, counted from the run's first.
+/// Returns the index of the tile along an axis, counted from the run's first.
 Expr Tiles::index(size_t axis, const Expr& t) const {
     const Position& position = positions_[axis];
     const Expr result = position.divisor == 1 ? t : t / position.divisor;
@@ -153,7 +153,7 @@ builder::TensorType Tiles::type(size_t operand, const Dims& shape, bool quantise
     return quantised ? result.quant(tile_quant(operand)) : result;
 }
 
-/// Scales of the tile's own channels.
+/// Returns the scales of the tile's own channels.
 proto::Quant Tiles::tile_quant(size_t operand) const {
     const BoundQuant& quant = value(operand).quant;
     if (quant.kind != proto::Quant::PER_CHANNEL) return quant_message(quant);
@@ -205,13 +205,13 @@ const builder::Buffer& Tiles::buffer_of_kept(size_t operand) const {
     return planned_.holds(operand) ? out_.buffers.held : out_.buffers.resident;
 }
 
-/// In its buffer. What the host gives and takes is there for each inference.
+/// Returns the offset in its buffer. There is room there for each inference's inputs and outputs.
 int64_t Tiles::base_of(const Storage& storage) const {
     const bool of_host = storage.input || storage.output;
     return static_cast<int64_t>(storage.address + (of_host ? inference_ * host_step(storage) : 0));
 }
 
-/// Nobody writes constants: their span is empty.
+/// Returns the tile of a constant. Nobody writes constants: their span is empty.
 Tile Tiles::constant_tile(size_t operand, const Box& tile, const Expr& t) const {
     const graph::ValueId id = op_.operands[operand].value;
     Block block{id, tile.first, tile.shape, value(operand).elem};
@@ -247,7 +247,7 @@ std::optional<std::pair<Tile, bool>> Tiles::shared(size_t operand, bool again) c
         fresh);
 }
 
-/// Tile behind tile, or laid out as the whole tensor is.
+/// Returns a kept tile: tiles stand one after the other, or as the whole tensor is.
 Tile Tiles::kept(size_t operand, const Expr& t) const {
     const graph::Value& of = value(operand);
     const builder::Buffer& buffer = buffer_of_kept(operand);

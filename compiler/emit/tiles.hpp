@@ -9,9 +9,9 @@
 
 namespace kpu::compiler {
 
-/// Of `count` channels from `first` on; -1: of all.
+/// Writes the quantisation of `count` channels from `first` on; -1: of all.
 proto::Quant quant_message(const BoundQuant& quant, int64_t first = 0, int64_t count = -1);
-/// The type of the host's array.
+/// Returns the type of the host's array.
 proto::HostElem host_elem(const graph::Port& port);
 
 /// A region, and what it touches in all iterations.
@@ -31,7 +31,7 @@ class Tiles {
           inference_(inference),
           engine_(engine) {}
 
-    /// Takes this half of L1 and of staging for the stage, and what is behind it.
+    /// Takes this half of L1 and of staging for the stage, and all after it.
     void place_operands(uint32_t half);
     /// Sets the tiles along every axis: one, or those of a run, counted by the loop variable. Result: iterations.
     int64_t set_position(const std::vector<Run>& runs);
@@ -43,40 +43,43 @@ class Tiles {
     bool in_table(size_t operand) const { return planned_.homes[operand] == Home::table; }
     bool moved(size_t operand) const { return is_moved(planned_.homes[operand]); }
     int64_t parts(size_t operand) const { return tiling_.parts(op_, operand); }
-    /// Of all tiles that the loop gives: the same for lanes that need the same.
+    /// Identifies all tiles that the loop gives: the same for lanes that need the same.
     std::vector<int64_t> identity(size_t operand, int64_t part) const;
     Part part(size_t operand, size_t d) const;
-    /// Of an operand's tile.
+    /// Returns the shape of an operand's tile.
     Dims shape(size_t operand) const { return box(operand).shape; }
 
-    /// Outside of L1.
+    /// Returns the tile outside of L1.
     Tile at_home(size_t operand, const builder::Expr& t) const;
-    /// Of a constant that several operations share: its place in L2, and whether it must be brought there. None: it moves with
-    /// the loop, or there is no room; or it is not there yet, and may not be brought (`again`: more than once).
+    /// Returns the place in L2 of a constant that several operations share, and whether it must be brought
+    /// there. None: it moves with the loop, or there is no room; or it is not there yet, and may not be
+    /// brought (`again`: more than once).
     std::optional<std::pair<Tile, bool>> shared(size_t operand, bool again) const;
-    /// In the part of L2 that holds the tensor during this operation.
+    /// Returns the tile in the part of L2 that holds the tensor during this operation.
     Tile kept(size_t operand, const builder::Expr& t) const;
-    /// A part of what a stage keeps there; stages take turns in two halves.
+    /// Returns a part of what a stage keeps there; stages take turns in two halves.
     Tile kept_part(size_t operand, int64_t number, int64_t half) const;
-    /// There, and at home.
+    /// Returns the whole tensor there, and at home.
     std::pair<Tile, Tile> whole(size_t operand) const;
-    /// A dense tile that does not move, in `count` parts of about the same bytes; in fewer if it is small.
+    /// Returns a dense tile that does not move, in `count` parts of about the same bytes; in fewer if it is
+    /// small.
     std::vector<Tile> pieces(const Tile& tile, int64_t count) const;
-    /// In L1, or in the staging part of L2; `part` of a cut sum.
+    /// Returns the tile in L1, or in the staging part of L2; `part` of a cut sum.
     Tile in_l1(size_t operand, const builder::Expr& slot, int64_t part) const;
     Tile staged(size_t operand, const builder::Expr& slot, int64_t part, const builder::Expr& t) const;
-    /// A part of a sum that comes from DDR with others: `begin` is where all of them begin in their slot.
+    /// Returns a part of a sum that comes from DDR with others: `begin` is where all of them begin in their
+    /// slot.
     Tile staged_part(size_t operand, const builder::Expr& slot, int64_t part,
                      const builder::Expr& begin) const;
-    /// Of a tile at home, from the last place at which transfers are cut.
+    /// Returns the offset of a tile at home, from the last place at which transfers are cut.
     builder::Expr home_offset(size_t operand, const builder::Expr& t) const;
-    /// A small constant, read where it stands in L2.
+    /// Returns a small constant, read where it stands in L2.
     Tile in_table_of(size_t operand, ElemType elem, const builder::Expr& t) const;
-    /// What a cut sum of output `y` continues in.
+    /// Returns the tile that a cut sum of output `y` continues in.
     Tile accumulator(size_t y, ElemType sums, const builder::Expr& slot) const;
-    /// The same, with the scale of the sums: the product of the operands' scales.
+    /// Returns the same, with the scale of the sums: the product of the operands' scales.
     Tile scaled_sum(const TileNode& anchor, const builder::Expr& slot) const;
-    /// A tile as operand i of a node reads it: broadcast ones repeat.
+    /// Returns a tile as operand i of a node reads it: broadcast ones repeat.
     builder::Region as_operand(const TileNode& tile, size_t i, const Tile& of) const;
 
   private:
@@ -103,7 +106,7 @@ class Tiles {
     const builder::Buffer& buffer_of_kept(size_t operand) const;
     int64_t base_of(const Storage& storage) const;
     Tile constant_tile(size_t operand, const Box& tile, const builder::Expr& t) const;
-    /// Slots of an operand's tiles, one behind the other.
+    /// Slots of an operand's tiles, one after the other.
     struct Slots {
         int64_t first, size;
     };

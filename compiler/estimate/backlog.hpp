@@ -12,8 +12,8 @@ namespace kpu::estimate {
 /// later waits for that.
 class Backlog {
   public:
-    /// Work of so many cycles of the whole memory comes from `now` on, evenly over `duration` cycles or as fast as it can;
-    /// `now` does not go back. Result: cycles that it finds waiting.
+    /// Adds work of so many cycles of the whole memory from `now` on, evenly over `duration` cycles or as
+    /// fast as it can; `now` does not go back. Returns the cycles that it finds waiting.
     double add(double now, double work, double duration) {
         advance(now);
         duration = std::max(duration, work);

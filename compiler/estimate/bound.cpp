@@ -56,12 +56,12 @@ class Bounds {
     }
 
   private:
-    /// Those that also store are units of their own: they work beside the others.
+    /// Returns the resource of a vector task. Units that also store are apart: they work beside the others.
     static Resource vector_of(const BoundTask& task) { return task.unit == UnitKind::cstl ? cstls : vpus; }
     const proto::Engine& engine(const BoundTask& task) const {
         return target_.engines[static_cast<size_t>(std::max(task.engine, 0))];
     }
-    /// Of the device.
+    /// Returns the number of units of the device.
     double unit_count(UnitKind kind) const {
         if (!row_of(kind).per_engine) return platforms::unit_count(target_.platform, nullptr, kind);
         double count = 0;
@@ -77,14 +77,14 @@ class Bounds {
         return double(of.peak_q16()) / 65536 * target_.array_cycles;
     }
 
-    /// What a kernel copies from DDR to L1.
+    /// Counts what a kernel copies from DDR to L1.
     void copy(const BoundTask& task, double elements, Work& work) const {
         const double bytes = elements * bit_width(program_.regions[task.outputs[0]].elem) / 8;
         work[dma] += bytes / target_.dma.port / unit_count(UnitKind::dma);
         pass(bytes, {Level::ddr, Level::l1}, work);
     }
 
-    /// Bytes between two memories.
+    /// Adds bytes between two memories.
     void pass(double bytes, std::initializer_list<Level> ends, Work& work) const {
         bool ddr = false;
         for (const Level end : ends) {

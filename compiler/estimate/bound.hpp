@@ -1,5 +1,6 @@
 #pragma once
-// What no schedule of a compiled program can beat: the work of each resource at its peak, operation by operation.
+// Bound that no schedule of a compiled program can beat: the work of each resource at its peak, operation by
+// operation.
 #include <array>
 #include <cstdint>
 #include <map>
@@ -16,10 +17,11 @@ struct Bound {
     double cycles = 0;
 };
 
-/// By BoundProgram::ops: the resource that needs the most cycles for what its tasks do, which is not necessarily less than
-/// the operation is charged: operations overlap. Units share their work evenly, memories deliver at the peak of their pins,
-/// nothing is refreshed, and no descriptor, row or burst costs anything.
-/// `instances`: by BoundProgram::tasks, how often each comes; `launches`: what kernels do, by statement.
+/// Returns, for each of BoundProgram::ops, the resource that needs the most cycles for what its tasks do,
+/// which is not necessarily less than the operation is charged: operations overlap. Units share their work
+/// evenly, memories deliver at the peak of their pins, nothing is refreshed, and no descriptor, row or burst
+/// costs anything. `instances`: by BoundProgram::tasks, how often each comes; `launches`: what kernels do, by
+/// statement.
 std::vector<Bound> bounds(const BoundProgram& program, const compiler::Target& target,
                           const std::vector<uint64_t>& instances,
                           const std::map<uint32_t, kernels::Work>& launches);

@@ -100,7 +100,7 @@ class Counter {
              pieces(region, sram.access_width_bytes(), bytes));
     }
 
-    /// A stream between a unit of an engine and a memory.
+    /// Adds a stream between a unit of an engine and a memory.
     void operand(const BoundTask& task, const BoundRegion& region, bool read, double bytes) {
         memory(task, region, read, bytes);
         if (region.level == Level::l2) book(Component::noc, "byte", bytes);
@@ -156,7 +156,8 @@ class Counter {
         operand(task, output(task), false, double(footprint_of(output(task), 0).total_bytes()));
     }
 
-    /// Its lanes' operations count as those of floats; its operands as read and written once, but for what it copies parts of.
+    /// Books a launch: its lanes' operations count as those of floats; its operands as read and written once,
+    /// but for what it copies parts of.
     void launch(const BoundTask& task, const kernels::Work& work) {
         book(Component::vector, "op.f32", work.lane_operations);
         for (const uint32_t i : task.inputs) {
@@ -171,7 +172,7 @@ class Counter {
                     double(footprint_of(program_.regions[i], 0).total_bytes()));
     }
 
-    /// Rows that a kernel copies to L1; their writes there are those of its result.
+    /// Counts rows that a kernel copies to L1; their writes there are those of its result.
     void copies(const BoundTask& task, const BoundRegion& from, const kernels::Work& work) {
         const double row = work.length_of_a_copy * bit_width(from.elem) / 8, bytes = work.copies * row;
         const bool ddr = from.level == Level::ddr;

@@ -47,7 +47,7 @@ struct Running {
     size_t unit;
     int partner;
     double start;
-    double behind;  ///< of a transfer: the way of its last byte
+    double behind;  ///< way of a transfer's last byte
     Flow flow;
 };
 
@@ -143,7 +143,8 @@ class Schedule : execution::ControlListener {
         }
     }
 
-    /// As the verifier refuses programs, but what the user wrote are operations: the first of them that needs a unit.
+    /// Checks units as the verifier refuses programs, but what the user wrote are operations: names the first
+    /// of them that needs a unit.
     void check_units() const {
         std::string found;
         for (size_t t = 0; t < queue_of_.size(); ++t) {
@@ -203,7 +204,8 @@ class Schedule : execution::ControlListener {
         size_t sequencer = 0;
     };
 
-    /// On the least loaded engine, lowest unit first, as the model's arbiter. `when`: its sequencer comes to it.
+    /// Places the next task on the least loaded engine, lowest unit first, as the model's arbiter does.
+    /// `when`: its sequencer comes to it.
     bool place(Queue& queue, double now, Placement& best, double& when) const {
         if (queue.ready.empty()) return false;
         if (best.queue != nullptr && best.queue->ready.top()->serial < queue.ready.top()->serial)
@@ -289,13 +291,14 @@ class Schedule : execution::ControlListener {
         push(end, What::complete, &task);
     }
 
-    /// Cycles that a task of so many finds L1 behind with what others asked for.
+    /// Returns the cycles that a task of so many waits for L1 because of what others asked for.
     double waiting_in_l1(const TaskTime& time, const Unit& unit, double cycles) {
         if (unit.engine < 0 || time.in_l1 <= 0) return 0;
         return l1_[static_cast<size_t>(unit.engine)].add(now_, time.in_l1, cycles);
     }
 
-    /// A task's drain lies below the fill of the next one, as far as that starts before its end.
+    /// Sets the drain of a task's own: it lies below the fill of the next one, as far as that starts before
+    /// its end.
     void own_drain(Unit& unit, double next) {
         if (unit.drain == 0) return;  // it had no task
         own_cycles_[unit.task] += std::clamp(next - unit.worked, 0.0, unit.drain);
@@ -314,7 +317,8 @@ class Schedule : execution::ControlListener {
         return std::min(next, sharing_.next(now_));
     }
 
-    /// To the next time at which anything happens; all that happens then, completions before starts.
+    /// Advances to the next time at which anything happens, and does all that happens then, completions
+    /// before starts.
     void advance(double to) {
         for (Flow* flow : sharing_.advance(now_, to)) {
             const auto owner = std::find_if(flowing_.begin(), flowing_.end(),
@@ -377,8 +381,8 @@ class Schedule : execution::ControlListener {
 
     // ---- who is charged
 
-    /// Each cycle to the earliest-issued task that computes, else to the one that waits for memory, else to what
-    /// starts next.
+    /// Charges each cycle to the earliest-issued task that computes, else to the one that waits for memory,
+    /// else to what starts next.
     Estimate account() {
         Estimate result;
         result.cycles = now_;
@@ -410,15 +414,15 @@ class Schedule : execution::ControlListener {
     const std::map<uint32_t, kernels::Work>& launches_;
     const bool all_;  ///< energy and bounds are asked for
     const TaskTimes times_;
-    std::vector<uint64_t> instances_;  ///< by task: issued
-    std::vector<double> own_cycles_;   ///< by task
+    std::vector<uint64_t> instances_;  ///< indexed by task: issued
+    std::vector<double> own_cycles_;   ///< indexed by task
     Activity activity_;
     std::vector<Unit> units_;
     std::vector<Queue> queues_;
-    std::vector<size_t> queue_of_;  ///< by task
+    std::vector<size_t> queue_of_;  ///< indexed by task
     std::vector<uint32_t> load_;    ///< running tasks, by engine
     std::vector<double> dispatch_;  ///< the next one of a sequencer
-    std::vector<Backlog> l1_;       ///< by engine
+    std::vector<Backlog> l1_;       ///< indexed by engine
     std::deque<Running> running_;
     std::vector<Running*> spare_, flowing_;
     Sharing sharing_;

@@ -1,7 +1,7 @@
 #pragma once
 // The estimate that is reported (estimated_cycles): a list schedule of the tasks of the emitted program. Tasks are
 // issued, get ready and take units as they do in the model; each lasts as its closed form says, and transfers share
-// what lies on their way like fluids. docs/networks.md says how near it comes to the simulation.
+// what lies on their way like fluids. docs/networks_measured.md says how near it comes to the simulation.
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -14,15 +14,16 @@
 namespace kpu::estimate {
 
 struct Estimate {
-    double cycles = 0;            ///< until the last task is complete
-    std::vector<double> charged;  ///< by BoundProgram::ops, as ops.csv charges them; sums to `cycles`
-    uint64_t tasks = 0;           ///< that were executed
+    double cycles = 0;  ///< until the last task is complete
+    /// Indexed like BoundProgram::ops, as ops.csv charges them; sums to `cycles`.
+    std::vector<double> charged;
+    uint64_t tasks = 0;  ///< that were executed
     Energy energy;
-    std::vector<Bound> bounds;   ///< by BoundProgram::ops
-    std::vector<uint64_t> macs;  ///< by BoundProgram::ops: of all tasks
+    std::vector<Bound> bounds;   ///< indexed like BoundProgram::ops
+    std::vector<uint64_t> macs;  ///< MACs of all tasks, indexed like BoundProgram::ops
 };
 
-/// What is asked of an estimate.
+/// Extent of an estimate.
 enum class Detail : uint8_t {
     times,  ///< cycles, who is charged, tasks: enough to compare programs
     all,    ///< energy, bounds and MACs too

@@ -80,7 +80,7 @@ void Sharing::add(Flow& flow, double now) {
     share();
 }
 
-/// Bytes per cycle of what stands before a flow.
+/// Returns the bytes per cycle of what stands before a flow.
 double Sharing::passing(const Flow& waiting) const {
     double sum = 0;
     for (const Flow* other : flows_) {

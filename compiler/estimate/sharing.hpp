@@ -11,15 +11,16 @@ struct Flow {
     double alone = 1;            ///< cycles that it takes at least
     double issue = 1;            ///< cycles in which its unit asks for all of it
     double window = 0;           ///< bytes that it may ask for and not have yet
-    std::vector<double> demand;  ///< by resource
+    std::vector<double> demand;  ///< indexed by resource
     double closing = 0;          ///< the same, of rows that lie apart, beside another one with such rows
-    double turning = 0;  ///< of a flow that writes to DRAM: what it takes more of the pins while others read
-    double begin = 0;    ///< when its unit begins to ask
-    double left = 1;     ///< share that is still to come
-    double rate = 0;     ///< share per cycle
-    double ahead = 0;    ///< bytes that others asked for before it began, and do not have yet
+    /// Part of a flow that writes to DRAM: what it takes more of the pins while others read.
+    double turning = 0;
+    double begin = 0;  ///< when its unit begins to ask
+    double left = 1;   ///< share that is still to come
+    double rate = 0;   ///< share per cycle
+    double ahead = 0;  ///< bytes that others asked for before it began, and do not have yet
 
-    /// Bytes that it has asked for and does not have: they wait where the way is narrow.
+    /// Returns the bytes that it has asked for and does not have: they wait where the way is narrow.
     double queued(double now) const;
 };
 
@@ -34,7 +35,7 @@ class Sharing {
     explicit Sharing(size_t resources, size_t unqueued) : resources_(resources), unqueued_(unqueued) {}
 
     void add(Flow& flow, double now);
-    /// When the next one is through, or has come to the head of the queue; infinite: never.
+    /// Returns when the next one is through, or has come to the head of the queue; infinite: never.
     double next(double now) const;
     /// Moves all; result: those that are through, in the order in which they began.
     std::vector<Flow*> advance(double from, double to);

@@ -57,7 +57,7 @@ class Times {
         return l1_[static_cast<size_t>(std::max(task.engine, 0))];
     }
 
-    /// Until the first byte of an operand is there.
+    /// Returns the time until the first byte of an operand is there.
     double read_latency(const BoundTask& task, const BoundRegion& region) const {
         if (region.level == Level::l1) return l1(task).read_latency;
         return target_.l2.read_latency + target_.dma.link.hop;
@@ -156,7 +156,7 @@ class Times {
         return of;
     }
 
-    /// Its workgroups, side by side on all units that may take them.
+    /// Times a launch's workgroups, side by side on all units that may take them.
     TaskTime launch(const BoundTask& task, const kernels::Work& work) const {
         const proto::Vector& parameters = engine(task).vector();
         TaskTime of;
@@ -170,7 +170,7 @@ class Times {
 
     int64_t channel_period() const { return target_.ddr_channels * target_.ddr_interleave; }
 
-    /// Where a region begins in the first two iterations of loops.
+    /// Returns where a region begins in the first two iterations of loops.
     static std::array<int64_t, 2> beginnings(const BoundRegion& region) {
         std::array<int64_t, 2> result{};
         for (size_t i = 0; i < result.size(); ++i) {
@@ -181,13 +181,14 @@ class Times {
         }
         return result;
     }
-    /// Rows in few of DRAM's channels, which stay the same ones while loops go on.
+    /// True for rows in few of DRAM's channels, which stay the same ones while loops go on.
     bool lies_in_few(const BoundRegion& region, const compiler::Runs& of) const {
         if (target_.channel_share(of) >= 1) return false;
         const auto [first, second] = beginnings(region);
         return (second - first) % channel_period() == 0;
     }
-    /// Of each channel what lies in it: others that lie in the same ones wait, however idle the rest is.
+    /// Adds a flow's demand on each channel, by what lies in it: others that lie in the same ones wait,
+    /// however idle the rest is.
     void add_channels(const BoundRegion& region, const compiler::Runs& of, double pins, Flow& flow) const {
         const auto channels = static_cast<size_t>(target_.ddr_channels);
         if (resources_ == first_channel_) return;
@@ -214,7 +215,8 @@ class Times {
         return {double(bytes.total_bytes()) / run, run, bytes.dims > 0 ? bytes.stride_bytes[0] : 0};
     }
 
-    /// What a flow takes of DRAM's pins, and how much longer it takes as its rows do not lie in all channels.
+    /// Adds what a flow takes of DRAM's pins, and how much longer it takes as its rows do not lie in all
+    /// channels.
     void add_pins(const BoundRegion& region, const compiler::Runs& of, bool reads, Flow& flow) const {
         constexpr double burst = compiler::dram_burst_bytes;
         const double moved =
@@ -235,7 +237,7 @@ class Times {
         flow.alone = std::max(flow.alone, pins / target_.channel_share(of));
     }
 
-    /// Where runs begin, in the first two iterations of loops.
+    /// Finds where runs begin, in the first two iterations of loops.
     void find_beginnings(const BoundRegion& from, const BoundRegion& to, compiler::Runs& source,
                          compiler::Runs& destination) const {
         const int64_t cut = target_.cut_bytes;
@@ -250,7 +252,8 @@ class Times {
         source.alike = destination.alike = alike;
     }
 
-    /// From its arrival at a memory until a burst leaves it; none where a DRAM controller answers, which no link holds up.
+    /// Returns the time from a burst's arrival at a memory until it leaves it; none where a DRAM controller
+    /// answers, which no link holds up.
     double from_source(const BoundRegion& from, double burst) const {
         if (from.level == Level::ddr)
             return target_.platform.ddr().fidelity() == "burst" ? 0 : target_.ddr_latency_cycles;
@@ -331,7 +334,7 @@ class Times {
     const std::map<uint32_t, kernels::Work>& launches_;
     const proto::DdrDevice device_;
     const double row_cycles_;           ///< from one row of a bank to its next
-    std::vector<timing::SramTime> l1_;  ///< by engine
+    std::vector<timing::SramTime> l1_;  ///< indexed by engine
     size_t first_channel_ = 0, resources_ = 0;
 };
 

@@ -13,27 +13,27 @@ struct NewData {
 };
 NewData new_data(uint64_t size);
 
-/// The same bytes at an address that is a multiple of `alignment`: a copy where they are not yet.
+/// Returns the same bytes at an address that is a multiple of `alignment`: a copy where they are not yet.
 Data aligned(const Data& data, uint64_t alignment);
 
-/// Bytes of one element in Data: i4 has one.
+/// Returns the bytes of one element in Data: i4 has one.
 uint64_t element_bytes(ElemType elem);
 
-/// Dimension d of the result is dimension perm[d] of `shape`.
+/// Permutes `shape`: dimension d of the result is dimension perm[d] of `shape`.
 Dims permuted(const Dims& shape, const std::vector<int>& perm);
 Data permuted(const Data& data, uint64_t element_size, const Dims& shape, const std::vector<int>& perm);
 std::vector<int> inverse(const std::vector<int>& perm);
 
-/// Of a dimension of `shape` the indices [first, last).
+/// Returns the indices [first, last) of a dimension of `shape`.
 Data slice(const Data& data, uint64_t element_size, const Dims& shape, size_t dim, int64_t first,
            int64_t last);
 
-/// Elements of `shape` repeated as NumPy's broadcast to `target` does.
+/// Returns the elements of `shape` repeated as NumPy's broadcast to `target` does.
 Data broadcast_to(const Data& data, uint64_t element_size, const Dims& shape, const Dims& target);
 
-/// The numbers that stand in the data, in binary64; quantised ones as the integers that they are.
+/// Returns the numbers that stand in the data, in binary64; quantised ones as the integers that they are.
 std::vector<double> numbers(const Value& value);
-/// Rounded once to a float type; integer types take whole numbers within their range.
+/// Makes numbers, rounded once to a float type; integer types take whole numbers within their range.
 Data make_numbers(ElemType elem, const std::vector<double>& numbers);
 
 }  // namespace kpu::graph

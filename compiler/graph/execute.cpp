@@ -16,7 +16,7 @@ struct Operand {
     BoundQuant quant;
 };
 
-/// The engines have no tensors of rank 0.
+/// Returns dimensions that the engines take: they have no tensors of rank 0.
 Dims with_rank(Dims shape) {
     if (shape.rank == 0) {
         shape.rank = 1;
@@ -25,7 +25,8 @@ Dims with_rank(Dims shape) {
     return shape;
 }
 
-/// Quantisation of an operand that is repeated to a larger shape: its axis counts from the last dimension.
+/// Returns the quantisation of an operand that is repeated to a larger shape: its axis counts from the last
+/// dimension.
 BoundQuant broadcast_quant(BoundQuant quant, const Dims& from, const Dims& to) {
     if (!quant || quant.kind == proto::Quant::PER_TENSOR) return quant;
     const int moved = quant.axis + to.rank - from.rank;
@@ -38,7 +39,7 @@ BoundQuant broadcast_quant(BoundQuant quant, const Dims& from, const Dims& to) {
     return quant;
 }
 
-/// The shape in which an opcode reads an operand.
+/// Returns the shape in which an opcode reads an operand.
 Dims read_shape(const Graph& graph, const Node& node, size_t i) {
     const Dims& own = graph.value(node.inputs[i]).shape;
     if (node.spec().traits.elementwise) return graph.value(node.outputs.at(0)).shape;
@@ -80,7 +81,7 @@ std::vector<Operand> make_results(const Graph& graph, const Node& node,
     return results;
 }
 
-/// The whole operation as one launch.
+/// Executes the whole operation as one launch.
 void execute_kernel(const kernels::Operation& operation, const std::vector<values::Tensor>& inputs,
                     const std::vector<values::Tensor>& outputs, const BoundAttrs& attrs) {
     std::vector<values::kernel::Bytes> storage;

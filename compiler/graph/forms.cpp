@@ -9,7 +9,7 @@ namespace kpu::graph {
 
 namespace {
 
-/// Who needs a value: nobody so far, one form, or all.
+/// Users of a value: nobody so far, one form, or all.
 struct Need {
     enum class Of : uint8_t { nobody, form, all } of = Of::nobody;
     uint32_t form = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Of a value that has several forms (`choose`), one is computed: which operations are for one form alone.
+// Forms of a value (`choose`), of which one is computed: which operations are for one form alone.
 #include <optional>
 #include <vector>
 
@@ -10,7 +10,7 @@ namespace kpu::graph {
 /// Throws UserError that names the node where nodes of positions do not fit to Graph::positions, or it has none.
 void check_positions(const Graph& graph);
 
-/// By node: the form that it is needed for; none: it is needed always.
+/// Returns, for each node, the form that it is needed for; none: it is needed always.
 std::vector<std::optional<uint32_t>> forms_of(const Graph& graph);
 
 }  // namespace kpu::graph

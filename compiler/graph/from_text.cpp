@@ -246,7 +246,7 @@ class Reader {
         const size_t rank = graph().value(port.value).shape.rank;
         bool whole = perm.size() == rank;
         for (size_t i = 0; whole && i < rank; ++i) whole = sorted[i] == static_cast<int64_t>(i);
-        if (!whole) line.fail_at(place, "this is no order of the dimensions", "write each of them once");
+        if (!whole) line.fail_at(place, "this is not an order of the dimensions", "write each of them once");
         port.perm.assign(perm.begin(), perm.end());
     }
 
@@ -375,7 +375,7 @@ class Reader {
             const auto spec = std::find_if(specs.begin(), specs.end(),
                                            [&](const AttrSpec& row) { return row.name == name; });
             if (spec == specs.end() || node.attrs.find(name) != nullptr)
-                line.fail_at(place, fmt::format("`{}` is no further attribute of it", name),
+                line.fail_at(place, fmt::format("`{}` is not another attribute of it", name),
                              "see `kpusim list opcodes`");
             line.expect("=");
             node.attrs.list.push_back(attribute(line, *spec));
@@ -433,7 +433,7 @@ class Reader {
         graph().take_name(std::move(name));
     }
 
-    /// Values get the ids that they had.
+    /// Gives values the ids that they had.
     void read_order(Line& line) {
         const size_t place = line.place();
         std::vector<ValueId> moved(graph().values.size(), UINT32_MAX);

@@ -33,18 +33,18 @@ struct Data {
     explicit operator bool() const { return bytes != nullptr; }
 };
 Data make_data(std::vector<uint8_t> bytes);
-/// Bytes that Data of this type and number of elements has.
+/// Returns the bytes that Data of this type and number of elements has.
 uint64_t data_bytes(ElemType elem, uint64_t elements);
 
-/// What a constant of floats was made of: integers of 4 bits with a scale for each block along a dimension, and for
-/// whatever lies beside it. real = (step - zero point) * scale.
+/// Blocks that a constant of floats was made of: integers of 4 bits with a scale for each block along a
+/// dimension, and for whatever lies beside it.
 struct Blocks {
     Data steps;  ///< i4, in the shape of the constant
     size_t axis = 0;
     int64_t size = 1;  ///< elements of a block; the last one may be shorter
-    Dims shape;        ///< of the scales: that of the constant, blocks along `axis`
+    Dims shape;        ///< shape of the scales: that of the constant, blocks along `axis`
     ElemType elem = ElemType::f32;
-    Data scales, zero_points;  ///< of type `elem`; no zero points: they are 0
+    Data scales, zero_points;  ///< data of type `elem`; no zero points: they are 0
 };
 
 /// A tensor: a constant, an input of the graph, or what one node makes.
@@ -54,12 +54,12 @@ struct Value {
     Dims shape;
     BoundQuant quant;  ///< real = (q - zero_point) * scale; none: the numbers stand for themselves
     Data data;         ///< constants
-    std::shared_ptr<const Blocks> blocks = {};  ///< of a constant, if a model brings them
+    std::shared_ptr<const Blocks> blocks = {};  ///< blocks of a constant, if a model brings them
     bool constant() const { return static_cast<bool>(data); }
     uint64_t elements() const { return static_cast<uint64_t>(shape.product()); }
 };
 
-/// Where a node comes from: it is charged to this operator of the source model.
+/// Origin of a node: it is charged to this operator of the source model.
 struct Source {
     std::string name;  ///< unique in the model: node name, or made of its type and number
     std::string type;  ///< "Conv"
@@ -89,7 +89,7 @@ inline bool is(const Node& node, std::string_view opcode) { return node.spec().n
 
 /// Types of arrays that the host has and the device not.
 enum class HostType : uint8_t {
-    same,     ///< of Port::elem
+    same,     ///< type of Port::elem
     int64,    ///< values checked to fit i32, outputs widened
     boolean,  ///< u8 0 or 1
     uint64,   ///< values checked to fit i32 both ways
@@ -103,8 +103,9 @@ enum class Follows : uint8_t {
     up_to,     ///< 1 where the index along the last dimension is at most position + plus, else 0
 };
 
-/// Of a model that is compiled for many positions: how many rows its caches have before a step. The program has it as
-/// its parameter `position`; where nodes name an index of it (`choose`, `insert_rows`), that is the index at the last one.
+/// Positions of a model that is compiled for many of them: how many rows its caches have before a step. The
+/// program has it as its parameter `position`; where nodes name an index of it (`choose`, `insert_rows`),
+/// that is the index at the last one.
 struct Positions {
     int64_t count = 0;  ///< positions 0 to count - 1; 0: the model is compiled for one
     int64_t step = 1;   ///< rows of the caches between two forms of what reads them
@@ -124,15 +125,15 @@ struct Port {
     /// Dimension of the value for each dimension of the host's array: {0, 3, 1, 2} shows an NHWC value as NCHW.
     std::vector<int> perm;  ///< empty: the same order
     Follows follows = Follows::none;
-    int64_t plus = 0;  ///< of what follows
+    int64_t plus = 0;  ///< offset of what follows
 };
 
-/// What add_node() needs to know beside opcode and operands.
+/// Options of add_node() beside opcode and operands.
 struct NodeOptions {
     Source source;
     std::string output;              ///< name of the (first) output; empty: made of the source's name
-    ElemType elem = ElemType::none;  ///< of the outputs that hold data; none: of the first operand
-    BoundQuant quant;                ///< of the same
+    ElemType elem = ElemType::none;  ///< type of the outputs that hold data; none: that of the first operand
+    BoundQuant quant;                ///< quantisation of the same
 };
 
 struct Graph {
@@ -147,7 +148,7 @@ struct Graph {
     Value& value(ValueId id) { return values[id]; }
     const Value& value(ValueId id) const { return values[id]; }
 
-    /// `name` is made unique by a number if it is taken.
+    /// Adds a value; `name` is made unique by a number if it is taken.
     ValueId add_value(std::string name, ElemType elem, const Dims& shape, BoundQuant quant = {});
     ValueId add_constant(std::string name, ElemType elem, const Dims& shape, Data data,
                          BoundQuant quant = {});
@@ -157,12 +158,12 @@ struct Graph {
     /// others follow it in `values`. Throws UserError on operands or attributes that do not fit.
     ValueId add_node(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs,
                      NodeOptions options);
-    /// The same node, not appended: what passes insert.
+    /// Returns the same node, not appended: what passes insert.
     Node make_node(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs,
                    NodeOptions options);
 
     bool taken(const std::string& value_name) const;
-    /// Names that values had which are gone; none gets them again. In the order of their letters.
+    /// Returns the names that values had which are gone; none gets them again. In the order of their letters.
     std::vector<std::string> gone_names() const;
     void take_name(std::string gone_name);
     /// Throws InternalError when another value has the name.
@@ -184,20 +185,22 @@ BoundAttr word(std::string name, std::string value);
 BoundAttr type(std::string name, ElemType value);
 BoundAttrs attributes(std::vector<BoundAttr> list);
 
-/// Shapes of the outputs of a node. Elementwise operands broadcast, and the second factor of a product along batches.
+/// Returns the shapes of the outputs of a node. Elementwise operands broadcast, and the second factor of a
+/// product along batches.
 std::vector<Dims> infer(const OpcodeSpec& spec, const std::vector<TypedShape>& operands,
                         const BoundAttrs& attrs);
-/// Shape of the second factor of a product with its matrices as often as the first one has batches.
+/// Returns the shape of the second factor of a product with its matrices as often as the first one has
+/// batches.
 Dims repeated_factor(const Dims& a, Dims b);
-/// NumPy's broadcast of two shapes; false when they do not fit.
+/// Does NumPy's broadcast of two shapes; false when they do not fit.
 bool broadcast(const Dims& a, const Dims& b, Dims& result);
 Dims dims(const std::vector<int64_t>& sizes);
 
 // ---- what passes need
 
-/// The node that makes each value; -1: none does (inputs, constants).
+/// Returns the node that makes each value; -1: none does (inputs, constants).
 std::vector<int32_t> producers(const Graph& graph);
-/// The nodes that read each value, in order; a node stands once for each operand.
+/// Returns the nodes that read each value, in order; a node stands once for each operand.
 std::vector<std::vector<NodeId>> users(const Graph& graph);
 /// Drops nodes without effect on an output, and nodes whose `outputs` were emptied; then values that nobody
 /// names. Ids change.
@@ -205,10 +208,10 @@ void remove_unused(Graph& graph);
 /// Throws InternalError when the graph is not what this page says: order, ids, shapes, data sizes.
 void check(const Graph& graph);
 
-/// The graph as text (text.hpp), large constants left out: one line a node,
-/// "%y = conv2d(%x, %w, %b) {strides=[1,1]}  f16[1,56,56,64]  from Conv_0:Conv".
+/// Returns the graph as text (text.hpp), large constants left out: one line a node, "%y = conv2d(%x, %w, %b)
+/// {strides=[1,1]}  f16[1,56,56,64]  from Conv_0:Conv".
 std::string to_text(const Graph& graph);
-/// As a picture, in Graphviz's language.
+/// Draws the graph in Graphviz's language.
 std::string to_dot(const Graph& graph);
 
 }  // namespace kpu::graph

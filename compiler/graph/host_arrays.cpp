@@ -1,4 +1,4 @@
-// What stands between the host's arrays and the values of a graph.
+// Conversions between the host's arrays and the values of a graph.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -56,7 +56,7 @@ struct Side {
                         port.name, i, wide, least, most));
     }
 
-    /// As f32, which is what becomes of it in any case.
+    /// Reads a number as f32, which is what becomes of it in any case.
     double read_double(const uint8_t* data, int64_t i) const {
         const auto wide = values::load<double>(data, i);
         const auto narrow = static_cast<double>(values::f32_of(wide));
@@ -99,7 +99,7 @@ Side value_side(const Port& port, const Value& value) {
     return {port, &value, values::QuantMap({value.elem, value.shape, &value.quant, nullptr})};
 }
 
-/// The elements mean the same numbers bit for bit.
+/// True if the elements mean the same numbers bit for bit.
 bool same_bits(const Port& port, const Value& value) {
     return port.host == HostType::same && port.elem == value.elem;
 }

@@ -77,7 +77,7 @@ std::string Line::quoted() {
             result += static_cast<char>(high * 16 + low);
             at_ += 4;
         } else {
-            fail("this escape is none", "write \\\\, \\\" or \\x1f");
+            fail("this escape is not known", "write \\\\, \\\" or \\x1f");
         }
     }
     if (at_ == text_.size()) fail_at(begin, "the quotes are not closed", "end the name with \"");

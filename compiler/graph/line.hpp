@@ -20,13 +20,13 @@ class Line {
     [[noreturn]] void fail_at(size_t place, const std::string& what, const std::string& fix) const;
     size_t place() const { return at_; }
 
-    /// Takes these letters, and the blanks behind them, if they are next. A word is taken as a whole.
+    /// Takes these letters, and the blanks after them, if they are next. A word is taken as a whole.
     bool take(std::string_view wanted);
     bool take_start(std::string_view wanted);  ///< the first letters of a word
     void expect(std::string_view wanted);
-    /// A name, quoted or not.
+    /// Returns a name, quoted or not.
     std::string name();
-    std::string value_name();  ///< behind a %
+    std::string value_name();  ///< name after a %
     int64_t integer(int64_t least, int64_t most);
     double real();
     std::vector<int64_t> integers();  ///< in brackets

@@ -15,7 +15,7 @@
 namespace kpu::graph {
 namespace {
 
-constexpr uint64_t most_inline_bytes = 64;  ///< of a constant that stands in its line
+constexpr uint64_t most_inline_bytes = 64;  ///< most bytes of a constant that stands in its line
 
 std::string type_text(const Value& value) {
     std::string text = fmt::format("{}{}", name_of(value.elem), shape_text(value.shape));
@@ -29,7 +29,7 @@ std::string type_text(const Value& value) {
            fmt::format(" scales=[{}] zeros=[{}]", fmt::join(q.scales, ","), fmt::join(q.zero_points, ","));
 }
 
-/// The fewest digits that stand for the number in its type.
+/// Returns the fewest digits that stand for the number in its type.
 std::string number_text(double number, ElemType elem) {
     if (elem != ElemType::f32) return fmt::format("{}", number);
     std::string text = fmt::format("{}", static_cast<float>(number));
@@ -38,7 +38,7 @@ std::string number_text(double number, ElemType elem) {
     return static_cast<float>(again) == static_cast<float>(number) ? text : fmt::format("{}", number);
 }
 
-/// Numbers of a few elements, if they stand for the bytes; else the bytes.
+/// Returns the numbers of a few elements, if they stand for the bytes; else the bytes.
 std::string numbers_text(const Data& data, ElemType elem, uint64_t elements) {
     if (!is_posit(elem)) {
         Value value;
@@ -62,7 +62,7 @@ std::string numbers_text(const Data& data, ElemType elem, uint64_t elements) {
     return text;
 }
 
-/// Elements in the line, one for all, or their place in the file beside the text.
+/// Returns the elements in the line, one for all, or their place in the file beside the text.
 std::string data_text(const Data& data, ElemType elem, uint64_t elements, std::string* constants) {
     if (elements == 0) return "[]";
     const uint64_t step = data.size / elements;
@@ -132,7 +132,7 @@ std::string source_text(const Source& source) {
     return word_text(source.name) + (source.type.empty() ? "" : ":" + word_text(source.type));
 }
 
-/// Where a node is from, and what passes have decided about it.
+/// Writes where a node is from, and what passes have decided about it.
 std::string origin_text(const Node& node) {
     std::string text;
     if (!node.source.name.empty() || !node.source.type.empty() || !node.absorbed.empty())
@@ -171,7 +171,7 @@ std::string port_text(const Graph& graph, const Port& port, std::string_view rol
                        order);
 }
 
-/// Values in the order in which the text has them, which is nearly never that of their ids.
+/// Returns the values in the order in which the text has them, which is nearly never that of their ids.
 std::string order_text(const Graph& graph) {
     std::vector<ValueId> ids;
     for (const Port& port : graph.inputs) ids.push_back(port.value);
@@ -203,7 +203,7 @@ std::string dot_node(const Node& node, size_t id) {
                        quoted(attributes_text(node)));
 }
 
-/// An arrow for each value that nodes or the host make and others read.
+/// Returns an arrow for each value that nodes or the host make and others read.
 std::string dot_edges(const Graph& graph) {
     const std::vector<int32_t> makers = producers(graph);
     std::vector<std::string> from(graph.values.size());

@@ -70,7 +70,8 @@ std::vector<double> ConstantReader::numbers(Line& line, size_t place, ElemType e
         const double number = line.real();
         const bool whole = std::trunc(number) == number && std::fabs(number) <= most_integer;
         if (is_float(elem) ? std::isnan(number) : !whole)
-            line.fail_at(at, fmt::format("this is no {}", name_of(elem)), "write its bytes, as 0x00ff");
+            line.fail_at(at, fmt::format("this is not a valid {}", name_of(elem)),
+                         "write its bytes, as 0x00ff");
         numbers.push_back(number);
     } while (!end.empty() && numbers.size() < count && line.take(","));
     if (numbers.size() != count)
@@ -93,7 +94,7 @@ Data ConstantReader::repeated(Line& line, size_t place, const Data& one, uint64_
     return make_data(std::move(bytes));
 }
 
-/// Numbers that no pass computes away: neither all alike, nor 0 or 1.
+/// Returns the numbers that no pass computes away: neither all alike, nor 0 or 1.
 Data ConstantReader::made(Line& line, size_t place, ElemType elem, uint64_t count) {
     count_made(line, place, count * sizeof(double));
     std::vector<double> numbers(count);

@@ -12,8 +12,8 @@ class ConstantReader {
     /// `file`: what stands beside the text; empty: nothing.
     explicit ConstantReader(std::string_view file) : file_(file) {}
 
-    /// Elements in the line, one for all, or their place in the file. `made_up` becomes true where there are none. Throws
-    /// UserError.
+    /// Returns the elements in the line, one for all, or their place in the file. `made_up` becomes true
+    /// where there are none. Throws UserError.
     Data read(Line& line, ElemType elem, const Dims& shape, bool& made_up);
 
   private:

@@ -1,5 +1,5 @@
 #pragma once
-// What a device can compute, as steps that choose types ask it.
+// Queries of what a device can compute, as steps that choose types ask them.
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -17,12 +17,13 @@ bool is_supported(const Supports& supports, std::string_view opcode, const std::
 
 struct Graph;
 struct Node;
-/// Whether the device has the node with floats of this type in the place of its floats.
+/// True if the device has the node with floats of this type in the place of its floats.
 bool takes_floats(const Graph& graph, const Node& node, ElemType elem, const Supports& supports);
 
-/// gemm, matmul, convolutions, not continued sums.
+/// True for gemm, matmul, convolutions, not continued sums.
 bool is_product(const OpcodeSpec& spec);
-/// The types of a product's factors in a precision: i4 stands for weights of i4 and activations of i8.
+/// Returns the types of a product's factors in a precision: i4 stands for weights of i4 and activations of
+/// i8.
 std::pair<ElemType, ElemType> factors_of(ElemType precision);
 /// The opcode whose result is a product's accumulators: its own, where it continues sums; empty: has no such form.
 std::string_view sums_opcode(const OpcodeSpec& spec);

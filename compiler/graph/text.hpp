@@ -8,9 +8,9 @@
 
 namespace kpu::graph {
 
-/// What a text says of a graph beside the graph.
+/// Contents of a text beside the graph.
 struct TextHead {
-    uint32_t passed = 0;  ///< passes of the compiler that the graph has behind it, of all in their order
+    uint32_t passed = 0;  ///< passes of the compiler that the graph has been through, of all in their order
     std::string model;    ///< file name of what it was read from; empty: not known
 };
 
@@ -21,12 +21,12 @@ struct TextGraph {
     Graph graph;
     TextHead head;
 };
-/// What to_text() wrote. `constants`: the bytes of the file beside the text, empty if there is none: constants that need it
-/// get made-up numbers, and their names are in Graph::absent. Throws UserError with the line and the column of the
-/// first mistake.
+/// Reads what to_text() wrote. `constants`: the bytes of the file beside the text, empty if there is none:
+/// constants that need it get made-up numbers, and their names are in Graph::absent. Throws UserError with
+/// the line and the column of the first mistake.
 TextGraph from_text(std::string_view text, const std::string& origin, std::string_view constants = {});
 
-/// Whether a file begins as one of these texts.
+/// True if a file begins as one of these texts.
 bool is_graph_text(std::string_view head);
 
 }  // namespace kpu::graph

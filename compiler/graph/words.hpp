@@ -5,12 +5,12 @@
 
 namespace kpu::graph {
 
-/// Whether a letter may stand in a name without quotes.
+/// True if a letter may stand in a name without quotes.
 inline bool is_plain(char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
            c == '.' || c == '/' || c == '-' || c == '$' || c == '@';
 }
-/// A name as the text has it.
+/// Returns a name as the text has it.
 std::string word_text(std::string_view name);
 
 }  // namespace kpu::graph

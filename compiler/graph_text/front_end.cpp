@@ -1,4 +1,4 @@
-// Front end: networks in the text that the compiler prints behind a pass; compilation goes on from there.
+// Front end: networks in the text that the compiler prints after a pass; compilation goes on from there.
 #include "compiler/front_end.hpp"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace {
 
 bool recognise(std::string_view head, std::string_view /*file_name*/) { return graph::is_graph_text(head); }
 
-/// Those of networks, but for what decides the shape of a model: it is decided.
+/// Returns the options of networks, but for what decides the shape of a model: it is decided.
 std::vector<OptionRow> rows() {
     std::vector<OptionRow> rows = pipeline::option_rows();
     const auto of_models = [](const OptionRow& row) { return row.name == "dim" || row.name == "bind"; };
@@ -25,7 +25,7 @@ std::vector<OptionRow> rows() {
     return rows;
 }
 
-/// The file of constants beside the text; empty: there is none.
+/// Returns the file of constants beside the text; empty: there is none.
 std::string constants_of(const Source& source) {
     const std::string path = source.origin() + ".bin";
     const auto given = source.files().find(std::filesystem::path(path).filename().string());
@@ -38,8 +38,9 @@ graph::TextGraph read(const Source& source) {
     graph::TextGraph found = graph::from_text(source.bytes(), source.origin(), constants_of(source));
     const size_t passes = passes::pass_table().size();
     if (found.head.passed > passes)
-        throw UserError(fmt::format("{}: it has {} passes behind it, and there are {}. Fix: print it again.",
-                                    source.origin(), found.head.passed, passes));
+        throw UserError(
+            fmt::format("{}: it has been through {} passes, and there are {}. Fix: print it again.",
+                        source.origin(), found.head.passed, passes));
     if (found.graph.name.empty()) found.graph.name = source.stem();
     return found;
 }

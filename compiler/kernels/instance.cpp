@@ -19,7 +19,7 @@ namespace {
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// The text with words put in for others.
+/// Returns the text with words put in for others.
 std::string with_words(std::string_view text, const std::map<std::string_view, std::string>& words) {
     std::string result;
     for (size_t at = 0; at < text.size();) {

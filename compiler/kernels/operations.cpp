@@ -9,7 +9,8 @@
 namespace kpu::kernels {
 namespace {
 
-/// Of a workgroup: in kernels whose invocations talk to each other, and in those that have none of the others'.
+/// Invocations of a workgroup: in kernels whose invocations talk to each other, and in those that have none
+/// of the others'.
 constexpr int64_t invocations = 32, many = 128;
 
 int64_t groups_of(int64_t lanes, int64_t each = invocations) { return (lanes + each - 1) / each; }
@@ -22,14 +23,14 @@ int64_t power_of_two(int64_t n) {
 
 // ---- types
 
-/// Types that kernels have, and posits, whose order is that of integers with their bits.
+/// True for types that kernels have, and posits, whose order is that of integers with their bits.
 bool moves(ElemType type) {
     return type != ElemType::i4 && !is_small_float(type) && (is_float(type) || is_integer(type));
 }
 bool computes(ElemType type) { return type == ElemType::f32 || type == ElemType::i32; }
 bool is_f32(ElemType type) { return type == ElemType::f32; }
 
-/// Data of one type that `takes` accepts; positions are i32, masks u8.
+/// True for data of one type that `takes` accepts; positions are i32, masks u8.
 template <bool (*takes)(ElemType)>
 bool one_type(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
     ElemType data = ElemType::none;
@@ -273,7 +274,7 @@ Operation gather_rows() {
 Operation scatter(std::string_view name, TypeRule types) {
     Operation result;
     result.spec = row(name, {{"X"}, index, sizes, {"updates"}}, {{"Y"}}, scatter_shapes, types);
-    result.spec.formula = "Y = X; then Y[r,index[r,j],c] = updates[r,j,c], one j behind the other";
+    result.spec.formula = "Y = X; then Y[r,index[r,j],c] = updates[r,j,c], one j after the other";
     result.cuts = {{"rows", {0, 0, -1, 0}, {0}}, {"width", {2, 2, -1, 2}, {2}}};
     result.launch = launch_scatter;
     return result;

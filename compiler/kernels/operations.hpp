@@ -23,10 +23,10 @@ struct Cut {
     std::vector<int> inputs, outputs;
 };
 
-/// What a launch is predicted to do.
+/// Predicted work of a launch.
 struct Work {
-    int64_t invocations = 32;                 ///< of a workgroup: lanes that work at once
-    double lane_operations = 0;               ///< of all lanes together
+    int64_t invocations = 32;                 ///< invocations of a workgroup: lanes that work at once
+    double lane_operations = 0;               ///< operations of all lanes together
     double copies = 0, length_of_a_copy = 0;  ///< from memory, that it makes itself; elements
 };
 
@@ -49,11 +49,11 @@ struct Operation {
     int in_place = -1;
 };
 
-/// One row for each, in the order of their ids.
+/// Returns one row for each, in the order of their ids.
 const std::vector<Operation>& operations();
 /// Ids of operations follow those of opcodes; null: an opcode.
 const Operation* find(OpcodeId id);
-/// An opcode or an operation.
+/// Returns an opcode or an operation.
 const OpcodeSpec& spec_of(OpcodeId id);
 std::optional<OpcodeId> find_spec(std::string_view name);
 
@@ -63,9 +63,10 @@ struct Instance {
     std::shared_ptr<const kernel::Code> code;
     bool needs_values = false;  ///< to know how long it takes
 };
-/// Made once for each type, and for the sizes of a launch.
+/// Returns the instance, made once for each type, and for the sizes of a launch.
 const Instance& instance_of(const Operation& operation, ElemType data, const Launch& launch);
-/// The type that an operation works on: that of its first data operand, integers for posits; u8 if it has none.
+/// Returns the type that an operation works on: that of its first data operand, integers for posits; u8 if it
+/// has none.
 ElemType data_type(const Operation& operation, const std::vector<ElemType>& inputs);
 
 }  // namespace kpu::kernels

@@ -1,4 +1,4 @@
-// What a tiling takes: bytes of L1 and L2, and time by closed forms.
+// Cost of a tiling: bytes of L1 and L2, and time by closed forms.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,17 +21,18 @@ constexpr int uncrowded = 4;
 
 /// Cycles of the units that move data.
 struct Traffic {
-    double load = 0, out_once = 0;  ///< of one iteration of a lane: its longest transfer L2 to L1, those back
-    double ddr_loads = 0;           ///< the same from DDR
-    double loads = 0;               ///< of one iteration of a lane: all of them, shared by its DMAs
-    double link = 0, units = 0, stores = 0;  ///< of a lane, in all: its link, its DMAs, its stores
+    /// For one iteration of a lane: its longest transfer L2 to L1, those back.
+    double load = 0, out_once = 0;
+    double ddr_loads = 0;                    ///< the same from DDR
+    double loads = 0;                        ///< for one iteration of a lane: all of them, shared by its DMAs
+    double link = 0, units = 0, stores = 0;  ///< for a lane, in all: its link, its DMAs, its stores
     double l1 = 0;                           ///< the same: all of its L1
     double ddr_load = 0,
-           ddr_store = 0;  ///< of one iteration of a lane: its longest transfers from and to DDR
+           ddr_store = 0;  ///< for one iteration of a lane: its longest transfers from and to DDR
     double system_link = 0, system_units = 0, ddr = 0, l2 = 0;  ///< in all
     double read_turns = 0, write_turns = 0;  ///< cycles of DRAM's bus if each request turned it, by direction
     double first_l2 = 0, first_unit = 0, first_l1 = 0;  ///< before the first tile: DRAM, a unit of it, a DMA
-    double hoisted = 0;                                 ///< of all stages: what they load beforehand
+    double hoisted = 0;                                 ///< for all stages: what they load beforehand
 };
 
 class Evaluation {
@@ -75,7 +76,8 @@ class Evaluation {
         return op().operands[operand].place != Place::input || is_moved(request_.homes[operand]);
     }
 
-    /// Of what operations share, each counts as if another one had brought it: alike, they are cut alike.
+    /// True if the operand comes from DDR. Of what operations share, each counts as if another one had
+    /// brought it: alike, they are cut alike.
     bool from_ddr(size_t operand) const {
         if (request_.homes[operand] != Home::shared) return request_.homes[operand] == Home::ddr;
         return tiling_.follows(op(), operand, Walk::loop) || (!tiling_.hoisted[operand] && iterations_ > 1);
@@ -108,7 +110,7 @@ class Evaluation {
         return false;
     }
 
-    /// The input whose bytes the output of an elementwise node may take.
+    /// Returns the input whose bytes the output of an elementwise node may take.
     size_t reusable(size_t n) const {
         const TileNode& node = op().nodes[n];
         const graph::Node& of = request_.graph.nodes[node.node];
@@ -167,7 +169,7 @@ class Evaluation {
                iterations_ > 1 && tiling_.lanes() == 1 && !tiling_.follows(op(), i, Walk::loop);
     }
 
-    /// What is read most often first.
+    /// Finds what to keep: what is read most often first.
     void find_kept() {
         tiling_.keep.assign(op().operands.size(), Keep::no);
         tiling_.kept_bytes = 0;
@@ -194,7 +196,8 @@ class Evaluation {
         }
     }
 
-    /// What comes in fewer pieces from and to DDR has gaps in L2, and is read from there in more.
+    /// Chooses the staging. What comes in fewer pieces from and to DDR has gaps in L2, and is read from there
+    /// in more.
     void choose_staging(int64_t chunk) {
         Tiling trial = tiling_;
         trial.chunk = chunk;
@@ -207,7 +210,7 @@ class Evaluation {
 
     // ---- work
 
-    /// Cycles of all tiles of the first lane, edge tiles as small as they are.
+    /// Counts the cycles of all tiles of the first lane, edge tiles as small as they are.
     void count_array_cycles() {
         work_.array = work_.array_l1 = work_.chain = 0;
         if (!products_.any()) return;
@@ -275,7 +278,7 @@ class Evaluation {
         return kernel.launch(in, out, request_.graph.nodes[node.node].attrs);
     }
 
-    /// Statements of all its lanes, on the units that share its workgroups, and its copies.
+    /// Returns the statements of all its lanes, on the units that share its workgroups, and its copies.
     double kernel_cycles(const kernels::Operation& kernel, const TileNode& node) const {
         const kernels::Launch launch = launch_of(kernel, node);
         const proto::Vector& vector = request_.target.engines[0].vector();
@@ -296,7 +299,7 @@ class Evaluation {
         return lanes;
     }
 
-    /// In L2: tiles from DDR stand there packed or with gaps, unless the whole tensor does.
+    /// Returns the runs in L2: tiles from DDR stand there packed or with gaps, unless the whole tensor does.
     Runs runs_in_l2(size_t i) const {
         const bool packed = is_in_ddr(request_.homes[i]) && tiling_.keep[i] != Keep::whole;
         if (packed && tiling_.staged[i].rank == 0) return {1, double(bytes(i))};
@@ -306,7 +309,7 @@ class Evaluation {
         return of;
     }
     int64_t chunk_of(size_t i) const { return tiling_.chunked(op(), i) ? tiling_.chunk : 1; }
-    /// Bytes between its rows.
+    /// Returns the bytes between its rows.
     int64_t staged_stride(size_t i) const {
         const Dims tile = tile_shape(request_.graph, op(), i, tiling_.tile);
         const Dims packed = row_major(tile), &strides = tiling_.staged[i];
@@ -383,7 +386,8 @@ class Evaluation {
             of.first_unit = std::max(of.first_unit, unit * std::ceil(tiles / mover.units));
         }
     }
-    /// What must be there before the first tile can be computed, and could not come while others computed.
+    /// True for what must be there before the first tile can be computed, and could not come while others
+    /// computed.
     bool waited_for(size_t i) const {
         if (op().operands[i].place != Place::input) return false;
         const bool beforehand = tiling_.hoisted[i] || tiling_.keep[i] == Keep::stage;
@@ -460,7 +464,7 @@ class Evaluation {
         const double slots = turns ? 2 * double(iterations_) : double(tiling_.depth);
         return std::clamp(entries() / tasks(), 1.0, slots);
     }
-    /// Its constants cannot come before the last operation has left L1.
+    /// True if its constants cannot come before the last operation has left L1.
     bool exclusive() const { return tiling_.l1_bytes() > request_.arena_bytes; }
 
     const TilingRequest& request_;
@@ -468,7 +472,7 @@ class Evaluation {
     Tiling& tiling_;
     TileWork& work_;
     const TileRuns at_home_{request_, tiling_};
-    int64_t iterations_ = 1, stages_ = 1, parts_ = 1;  ///< of the lane with the most
+    int64_t iterations_ = 1, stages_ = 1, parts_ = 1;  ///< counts of the lane with the most
     double filled_ = 1, covered_ = 1;  ///< share of whole tiles that are worked on: by one lane, by all
 };
 

@@ -54,7 +54,7 @@ uint64_t ProductTimes::product(const Shape& shape, const std::vector<int64_t>& t
     return elements;
 }
 
-/// The product that one tile of these sizes is.
+/// Returns the product that one tile of these sizes is.
 timing::GemmShape ProductTimes::product(const std::vector<int64_t>& tile) const {
     timing::GemmShape shape;
     const auto behind = [&](const Shape& of, size_t d) { return of[of.size() - d].of(tile); };

@@ -1,5 +1,6 @@
 #pragma once
-// How long tiles of an operation's product keep an array: asked for each shape of tile of each tiling of a search.
+// Times that tiles of an operation's product keep an array: asked for each shape of tile of each tiling of a
+// search.
 #include <array>
 #include <vector>
 
@@ -7,7 +8,7 @@
 
 namespace kpu::compiler {
 
-/// Of a product, in core cycles: how long it keeps an array, and all of L1.
+/// Work of a product, in core cycles: how long it keeps an array, and all of L1.
 struct ProductWork {
     double array = 0, l1 = 0;
 };
@@ -18,9 +19,10 @@ class ProductTimes {
     explicit ProductTimes(const TilingRequest& request);
     bool any() const { return anchor_ != nullptr; }
 
-    /// Of a tile of these sizes, as the array's operand and result ports let it run. `cut`: it is a part of a sum.
+    /// Returns the work of a tile of these sizes, as the array's operand and result ports let it run. `cut`:
+    /// it is a part of a sum.
     ProductWork work(const std::vector<int64_t>& tile, bool cut) const;
-    /// Core cycles of the same from start to end.
+    /// Returns core cycles of the same from start to end.
     double latency(const std::vector<int64_t>& tile, bool cut) const;
 
   private:
@@ -39,9 +41,9 @@ class ProductTimes {
     const TilingRequest& request_;
     const graph::Node* anchor_ = nullptr;  ///< null: there is no product
     bool gemm_ = false, transposed_ = false;
-    int groups_axis_ = -1;  ///< of a convolution in groups
+    int groups_axis_ = -1;  ///< index for a convolution in groups
     timing::SystolicArray array_;
-    ProductBytes whole_, part_;  ///< of a product, and of a part of one
+    ProductBytes whole_, part_;  ///< bytes of a product, and of a part of one
     Shape x_, w_, y_;
 };
 

@@ -29,14 +29,16 @@ std::vector<int64_t> sizes_of(const Axis& axis) {
     return sizes;
 }
 
-/// Of a sum: a cut costs an accumulator, and pays where whole sums leave room for a sliver of the outputs only.
+/// Returns the sizes for parts of a sum: a cut costs an accumulator, and pays where whole sums leave room for
+/// a sliver of the outputs only.
 std::vector<int64_t> halves_of(const Axis& axis) {
     std::vector<int64_t> sizes{axis.extent};
     while (!axis.whole && sizes.back() > 1) sizes.push_back((sizes.back() + 1) / 2);
     return sizes;
 }
 
-/// Also the largest sizes that fill the rows of an array 1, 2, 3, ... times, if one index takes so many of them.
+/// Returns also the largest sizes that fill the rows of an array 1, 2, 3, ... times, if one index takes so
+/// many of them.
 std::vector<int64_t> sizes_of_rows(const Axis& axis, int64_t each, int64_t array_rows) {
     constexpr int64_t most_fills = 16;
     std::vector<int64_t> sizes = sizes_of(axis);
@@ -55,7 +57,8 @@ std::vector<int64_t> sizes_of_rows(const Axis& axis, int64_t each, int64_t array
 constexpr int64_t shortest_part = 32;
 /// Iterations in flight: more of them hide the latency of memory, and keep the arrays of an engine busy.
 constexpr int deepest = 8;
-/// What closed forms say is so much slower than the fastest is no choice for those who know more.
+/// Limit of the choice: what closed forms say is so much slower than the fastest is no choice for those who
+/// know more.
 constexpr double hopeless = 1.3;
 
 class Search {
@@ -100,8 +103,8 @@ class Search {
         return !best_.empty();
     }
 
-    /// A tiling, and those that differ from it in one thing: iterations in flight, or tiles one or two sizes larger or
-    /// smaller along an axis.
+    /// Returns a tiling, and those that differ from it in one thing: iterations in flight, or tiles one or
+    /// two sizes larger or smaller along an axis.
     std::vector<Tiling> around(const Tiling& from) {
         std::vector<Tiling> result{from};
         const bool parts = hoists_parts(from);
@@ -137,7 +140,7 @@ class Search {
         return false;
     }
 
-    /// Whether its sum is cut decides about the type of its addend: that stays.
+    /// True if it is legal and cuts its sum as `from` does, which decides about the type of its addend.
     bool legal_beside(const Tiling& from) const {
         for (size_t a = 0; a < tiling_.split.size(); ++a) {
             if (tiling_.split[a] > tiling_.tiles(request_.op, a)) return false;
@@ -250,7 +253,7 @@ class Search {
 
     // ---- engines, buffers
 
-    /// One or two axes are split over the engines.
+    /// Splits one or two axes over the engines.
     void choose_split() {
         const size_t axes = tiling_.tile.size();
         const auto engines = static_cast<int64_t>(request_.target.engines.size());
@@ -282,7 +285,8 @@ class Search {
         return tiling_.split[axis] > 1;
     }
 
-    /// Constants that all iterations read are loaded once; parts of a sum only if that leaves room.
+    /// Chooses what to load once: constants that all iterations read; parts of a sum only if that leaves
+    /// room.
     void choose_hoisted() {
         work_ = {};
         const bool parts = hoist(true);
@@ -291,7 +295,7 @@ class Search {
         hoist(false);
         choose_depth();
     }
-    /// What all iterations of the tiling read; `parts`: also parts of a sum. Whether there are such.
+    /// Marks what all iterations of the tiling read; `parts`: also parts of a sum. True if there are such.
     bool hoist(bool parts) {
         bool any = false;
         tiling_.hoisted.assign(request_.op.operands.size(), false);
@@ -331,8 +335,8 @@ class Search {
         return true;
     }
 
-    /// More cycles than this would not enter the lists, or leave them at the end. All that fit are listed where someone wants
-    /// to see them.
+    /// Returns the cycles above which a tiling would not enter the lists, or would leave them at the end. All
+    /// that fit are listed where someone wants to see them.
     double worst_choice() const {
         constexpr double none = std::numeric_limits<double>::infinity();
         if (request_.considered != nullptr) return none;
@@ -345,7 +349,8 @@ class Search {
         return both ? std::max(worst(best_), worst(alone_)) : worst(best_);
     }
 
-    /// Behind those that are as fast; of the same tiles on the same engines only the fastest.
+    /// Enters the tiling after those that are as fast; of the same tiles on the same engines only the fastest
+    /// stays.
     void enter(std::vector<Tiling>& list) const {
         const auto twin = std::find_if(list.begin(), list.end(), [&](const Tiling& of) { return same(of); });
         if (twin != list.end()) {
@@ -360,7 +365,8 @@ class Search {
     }
     bool same(const Tiling& of) const { return of.tile == tiling_.tile && of.split == tiling_.split; }
 
-    /// Closed forms see little of how long transfers wait for each other: the best few also with as many in flight as fit.
+    /// Adds the best few also with as many in flight as fit: closed forms see little of how long transfers
+    /// wait for each other.
     void add_deeper() {
         constexpr size_t few = 6;
         for (size_t i = 0, count = std::min(few, best_.size()); i < count; ++i) {
@@ -368,7 +374,7 @@ class Search {
             if (fixed_.depth == 0 && deepen(best_[i].depth)) best_.push_back(tiling_);
         }
     }
-    /// To the most iterations in flight that fit, more than so many.
+    /// Raises the depth to the most iterations in flight that fit, more than so many.
     bool deepen(int than) {
         const auto most = static_cast<int>(std::min<int64_t>(iterations_of(tiling_), deepest));
         for (tiling_.depth = most; tiling_.depth > than; --tiling_.depth) {
@@ -382,7 +388,8 @@ class Search {
         list.erase(std::find_if(list.begin(), list.end(), slow), list.end());
     }
 
-    /// Closed forms know little of what engines cost each other: what a device of one would choose is compared as well.
+    /// Adds what a device of one engine would choose: closed forms know little of what engines cost each
+    /// other.
     void add_alone() {
         leave_hopeless(alone_);
         for (Tiling& of : alone_) {
@@ -392,7 +399,8 @@ class Search {
         }
     }
 
-    /// A device with less of something chooses what spares it: the more so where closed forms are wrong about its price here.
+    /// Adds what a device with less of something chooses, which spares it: the more so where closed forms are
+    /// wrong about its price here.
     void add_of_smaller() {
         for (const Target& smaller : *request_.smaller) {
             TilingRequest request{request_.graph, request_.op, smaller, request_.homes, request_.strides};
@@ -453,7 +461,7 @@ class Search {
     const ProductTimes products_;
     FixedTiling fixed_;
     Tiling tiling_;
-    TileWork work_;  ///< of its tiles on its engines
+    TileWork work_;  ///< work of its tiles on its engines
     std::vector<size_t> sums_, free_, rows_;
     std::vector<std::vector<size_t>> turned_;  ///< rows_ in other orders
     std::vector<Tiling> best_;                 ///< the fastest first

@@ -5,7 +5,7 @@
 namespace kpu::compiler {
 namespace {
 
-/// Bytes of one thing behind another; what has no fixed size begins with its length.
+/// Collects bytes of one thing after another; what has no fixed size begins with its length.
 class Content {
   public:
     template <class T>
@@ -44,7 +44,7 @@ bool same_steps(const BoundQuant& a, const BoundQuant& b) {
     return a.kind == b.kind && a.scales == b.scales && a.zero_points == b.zero_points;
 }
 
-/// Of its steps only which operands have the same.
+/// Adds an operand; of its steps only which operands have the same.
 void add_operand(Content& content, const TilingRequest& request, size_t operand) {
     const TileOperand& of = request.op.operands[operand];
     const graph::Value& value = request.graph.value(of.value);

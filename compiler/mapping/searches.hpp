@@ -1,5 +1,6 @@
 #pragma once
-// What was searched once is known: networks repeat their layers, and are planned more than once.
+// Results of searches: networks repeat their layers, and are planned more than once, so each search is made
+// once.
 #include <functional>
 #include <mutex>
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace kpu::compiler {
 
-/// Everything that the tilings of an operation follow from, beside the device. Names of operations and numbers of
-/// constants are no part of it.
+/// Returns everything that the tilings of an operation follow from, beside the device. Names of operations
+/// and numbers of constants are no part of it.
 std::string content_of(const TilingRequest& request);
 
 /// Results by content. Threads may share one.

@@ -12,7 +12,8 @@ int64_t width_of(const TilingRequest& request, size_t operand) {
     return bit_width(request.graph.value(request.op.operands[operand].value).elem) / 8;
 }
 
-/// Its bytes in L1 are its own, and it has a tile in the staging place that may have any layout there.
+/// True if its bytes in L1 are its own, and it has a tile in the staging place that may have any layout
+/// there.
 bool may_have_gaps(const TilingRequest& request, const Tiling& tiling, size_t operand) {
     if (request.homes[operand] != Home::ddr || tiling.keep[operand] != Keep::no) return false;
     const graph::Value& value = request.graph.value(request.op.operands[operand].value);
@@ -21,13 +22,13 @@ bool may_have_gaps(const TilingRequest& request, const Tiling& tiling, size_t op
            tiling.place[operand] == operand;
 }
 
-/// Its parts of a sum that is cut may come together.
+/// True if its parts of a sum that is cut may come together.
 bool may_come_in_chunks(const TilingRequest& request, const Tiling& tiling, size_t operand) {
     return may_have_gaps(request, tiling, operand) && !tiling.hoisted[operand] &&
            request.op.operands[operand].place == Place::input && tiling.parts(request.op, operand) > 1;
 }
 
-/// Rows as far apart as at home, but for whole bursts.
+/// Returns the rows as far apart as at home, but for whole bursts.
 Dims strides_like_home(const TilingRequest& request, const Tiling& tiling, size_t operand) {
     const Dims tile = shape_on_the_way(request.graph, request.op, tiling, operand);
     const Dims& home = request.strides[operand];
@@ -43,7 +44,7 @@ Dims strides_like_home(const TilingRequest& request, const Tiling& tiling, size_
     return strides;
 }
 
-/// A stage that has both halves of L1 has both of the staging place.
+/// True if it fits: a stage that has both halves of L1 has both of the staging place.
 bool fits_staging(const TilingRequest& request, const Tiling& tiling) {
     const uint64_t room = request.staging_bytes * (tiling.l1_bytes() > request.arena_bytes ? 2 : 1);
     const int64_t taken = staged_offsets(request.graph, request.op, tiling, request.homes).back();

@@ -7,23 +7,24 @@
 
 namespace kpu::compiler {
 
-/// What the beginnings of an operand's tiles at home are multiples of, in bytes; 0: there is one tile.
+/// Returns the largest number of bytes that the beginnings of an operand's tiles at home are multiples of; 0:
+/// there is one tile.
 int64_t apart_at_home(const TilingRequest& request, const Tiling& tiling, size_t operand);
 
-/// For Tiling::staged: of all operands that gain by it, and those that come in chunks (Tiling::chunk). Empty dimensions where
-/// none does, or where there is no room.
+/// Returns Tiling::staged: strides of all operands that gain by it, and of those that come in chunks
+/// (Tiling::chunk). Empty dimensions where none does, or where there is no room.
 std::vector<Dims> staged_strides(const TilingRequest& request, const Tiling& tiling);
 
-/// Whether several parts of a sum could come from DDR at once for longer rows, and some operand's are short.
+/// True if several parts of a sum could come from DDR at once for longer rows, and some operand's are short.
 bool gains_by_chunks(const TilingRequest& request, const Tiling& tiling);
 
-/// Bytes in the staging place of what comes from DDR at once.
+/// Returns the bytes in the staging place of what comes from DDR at once.
 uint64_t staged_bytes(const graph::Graph& graph, const TileOp& op, const Tiling& tiling, size_t operand);
 
-/// Whether the tiles that are on their way find room in the staging place.
+/// True if the tiles that are on their way find room in the staging place.
 bool staging_fits(const TilingRequest& request, const Tiling& tiling);
 
-/// By operand: where its slots begin in the staging place, and where all of them end (last).
+/// Returns, for each operand, where its slots begin in the staging place, and where all of them end (last).
 std::vector<int64_t> staged_offsets(const graph::Graph& graph, const TileOp& op, const Tiling& tiling,
                                     const std::vector<Home>& homes);
 

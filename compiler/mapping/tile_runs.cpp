@@ -35,7 +35,8 @@ double TileRuns::pin_cycles(size_t operand) const {
     return moved / target.ddr_bytes_per_cycle / channel_share(operand, of) + pages;
 }
 
-/// Bytes of whole bursts over bytes that are needed, of all tiles: the last runs of a row may be shorter.
+/// Returns the bytes of whole bursts over bytes that are needed, of all tiles: the last runs of a row may be
+/// shorter.
 double TileRuns::burst_share(size_t operand, const Runs& of) const {
     double bursts = request_.target.dram_bursts(of);
     double needed = of.bytes;

@@ -1,5 +1,5 @@
 #pragma once
-// How the tile of an operand lies in memory at its home, and what DRAM takes for it.
+// Layout of an operand's tile in memory at its home, and what DRAM takes for it.
 #include "compiler/mapping/tiling.hpp"
 
 namespace kpu::compiler {
@@ -12,9 +12,9 @@ class TileRuns {
     Runs runs(size_t operand) const {
         return runs(operand, tile_shape(request_.graph, request_.op, operand, tiling_.tile));
     }
-    /// Of what comes from there at once.
+    /// Returns the runs of what comes from there at once.
     Runs on_the_way(size_t operand) const { return runs(operand, tile_of(operand)); }
-    /// Cycles of DRAM for that: whole bursts of each row, in the channels that they lie in.
+    /// Returns the cycles of DRAM for that: whole bursts of each row, in the channels that they lie in.
     double pin_cycles(size_t operand) const;
 
   private:

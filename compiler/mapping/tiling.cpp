@@ -9,7 +9,7 @@ namespace kpu::compiler {
 
 namespace {
 
-/// Whether tile `index` can be an iteration beside tile index - `distance`: same sizes, so much further.
+/// True if tile `index` can be an iteration beside tile index - `distance`: same sizes, so much further.
 bool continues(const graph::Graph& graph, const TileOp& op, int axis, int64_t tile, int64_t index,
                int64_t distance) {
     const int64_t extent = op.axes[static_cast<size_t>(axis)].extent;

@@ -15,7 +15,7 @@ bool names(const MappingWish& wish, const std::string& name) {
     return wish.pattern == name || fnmatch(wish.pattern.c_str(), name.c_str(), 0) == 0;
 }
 
-/// One operation's fixed tiling, checked axis by axis.
+/// Checks the fixed tiling of one operation axis by axis.
 class Fixing {
   public:
     Fixing(const TilingRequest& request, const MappingWish& wish) : op_(request.op), wish_(wish) {

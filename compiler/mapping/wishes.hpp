@@ -1,5 +1,5 @@
 #pragma once
-// What a user fixes of the mapping of operations. What is left open stays the compiler's choice.
+// Wishes of a user for the mapping of operations. What is left open stays the compiler's choice.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,13 +12,14 @@
 namespace kpu::compiler {
 
 struct MappingWish {
-    std::string pattern;                     ///< of operations' names: `*` and `?` stand for any characters
-    std::map<std::string, int64_t> tile;     ///< by axis: indices of one tile
-    std::map<std::string, int64_t> engines;  ///< by axis: neighbouring tiles worked on at once
+    /// Pattern of operations' names: `*` and `?` stand for any characters.
+    std::string pattern;
+    std::map<std::string, int64_t> tile;     ///< for each axis: indices of one tile
+    std::map<std::string, int64_t> engines;  ///< for each axis: neighbouring tiles worked on at once
     std::optional<int64_t> in_flight;        ///< iterations, each with a slot of its own in L1
     std::optional<Home> output;              ///< l2 or ddr
     std::optional<int64_t> strips;           ///< 1: it is not cut into strips
-    std::optional<bool> fuse;                ///< false: nothing is fused behind it, nor it behind another
+    std::optional<bool> fuse;                ///< false: nothing is fused after it, nor it after another
     bool fixes_tiles() const { return !tile.empty() || !engines.empty() || in_flight; }
 };
 
@@ -27,7 +28,7 @@ struct DeviceWish {
     std::optional<int64_t> engines, staging_bytes;
 };
 
-/// All that is wished of the operation `name`: a longer pattern beats a shorter one, field by field.
+/// Wishes for operations by name: a longer pattern beats a shorter one, field by field.
 class MappingWishes {
   public:
     MappingWishes() = default;
@@ -36,7 +37,7 @@ class MappingWishes {
     bool empty() const { return wishes_.empty(); }
     const DeviceWish& device() const { return device_; }
     MappingWish of(const std::string& name) const;
-    /// Whether some operation is to be cut into strips.
+    /// True if some operation is to be cut into strips.
     bool any_strips() const;
     /// Throws UserError for a pattern that names neither an operation nor a node.
     void check(const graph::Graph& graph, const std::vector<NodeRange>& operations) const;
@@ -51,7 +52,7 @@ class MappingWishes {
 /// Fixes what `wish` says in a search: sizes by axis, 0 where nothing is fixed. Throws UserError that names the operation
 /// and why its mapping is illegal.
 struct FixedTiling {
-    std::vector<int64_t> tile, split;  ///< by axis; `split` is empty when it is open
+    std::vector<int64_t> tile, split;  ///< indexed by axis; `split` is empty when it is open
     int depth = 0;                     ///< 0: open
 };
 FixedTiling fix(const TilingRequest& request, const MappingWish& wish);

@@ -14,7 +14,7 @@ struct Block {
         ElemType::none;  ///< stored as this: another type than the constant's for bias that is summed in f32
     bool operator<(const Block& other) const;
 };
-/// The whole of a constant.
+/// Returns the whole of a constant.
 Block whole_block(const graph::Graph& graph, graph::ValueId value);
 
 /// Byte offsets of blocks.

@@ -58,7 +58,7 @@ class Flattening {
         const Dims shape = shape_of(value(operand));
         if (value(operand).constant() || shape.rank != pixel_dims + 1) return false;
         for (size_t d = 0; d < pixel_dims; ++d) {
-            const bool padded = shape[d] != op_.axes[axis(d)].extent;  // behind its last element
+            const bool padded = shape[d] != op_.axes[axis(d)].extent;  // after its last element
             if (padded || !(operand.windows[d] == Window{axes_[d], 1, 1, 0})) return false;
         }
         if (operand.place == Place::internal) return true;

@@ -48,7 +48,7 @@ class Planner {
   private:
     Storage& keep(ValueId value) { return views_.storages()[views_.view(value).storage]; }
 
-    /// Group of each node; nodes that only rename count to the next group.
+    /// Returns the group of each node; nodes that only rename count to the next group.
     std::vector<uint32_t> group_of() const {
         std::vector<uint32_t> result(graph_.nodes.size(), 0);
         uint32_t group = 0;
@@ -72,7 +72,7 @@ class Planner {
         }
     }
 
-    /// That found no place in L2: they have none.
+    /// Drops the constants that found no place in L2.
     void drop_constants() {
         for (auto it = plan_.shared.begin(); it != plan_.shared.end();) {
             Storage& storage = plan_.storages[it->second];
@@ -120,7 +120,7 @@ class Planner {
         }
     }
 
-    /// What a group makes for others goes where its operation's wish says.
+    /// Finds the wished homes: what a group makes for others goes where its operation's wish says.
     void find_wishes() {
         wished_.assign(plan_.storages.size(), Home::none);
         if (wishes_.empty()) return;
@@ -135,7 +135,7 @@ class Planner {
     }
     const Graph& graph_;
     const MappingWishes& wishes_;
-    std::vector<Home> wished_;  ///< by storage
+    std::vector<Home> wished_;  ///< indexed by storage
     Views views_;
     Room room_;
     MemoryPlan plan_;

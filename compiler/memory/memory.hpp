@@ -11,7 +11,7 @@ namespace kpu::compiler {
 
 /// Bytes that one or more values live in, from the first group that writes them to the last that reads them.
 struct Storage {
-    std::string name;  ///< of the value that it was made for
+    std::string name;  ///< name of the value that it was made for
     ElemType elem = ElemType::none;
     uint64_t bytes = 0;
     uint32_t first = 0, last = 0;  ///< groups, in order; first > last: none touches it, and it has no place
@@ -22,9 +22,9 @@ struct Storage {
     bool constant = false;               ///< DDR has it anyhow
 };
 
-/// Bytes from one inference's to the next's, of what the host gives or takes.
+/// Returns the bytes from one inference's to the next's, of what the host gives or takes.
 inline uint64_t host_step(const Storage& storage) { return align_up(storage.bytes); }
-/// Of all inferences.
+/// Returns the bytes of all inferences.
 inline uint64_t host_bytes(const Storage& storage, uint64_t inferences) {
     return inferences > 1 ? inferences * host_step(storage) : storage.bytes;
 }
@@ -55,29 +55,30 @@ struct Room {
 class MappingWishes;
 
 struct MemoryPlan {
-    std::vector<View> views;  ///< by value; constants have none
+    std::vector<View> views;  ///< indexed by value; constants have none
     std::vector<Storage> storages;
     std::map<graph::ValueId, uint32_t> shared;  ///< constants that have a storage in L2
-    std::vector<NodeRange> groups;         ///< what becomes tasks; nodes that only rename bytes are in none
-    std::vector<bool> internal;            ///< by value: made and used by one group
-    uint64_t l2_bytes = 0, ddr_bytes = 0;  ///< of the two arenas
-    /// By group: bytes of the L2 arena that no storage has meanwhile.
+    /// Groups of nodes that become tasks; nodes that only rename bytes are in none.
+    std::vector<NodeRange> groups;
+    std::vector<bool> internal;            ///< for each value: made and used by one group
+    uint64_t l2_bytes = 0, ddr_bytes = 0;  ///< sizes of the two arenas
+    /// Gap of each group: bytes of the L2 arena that no storage has meanwhile.
     struct Gap {
         uint64_t address = 0, bytes = 0;
     };
     std::vector<Gap> spare;
 };
 
-/// Of the operands of an operation: elements, where they stand at home.
+/// Returns the strides of an operation's operands: elements, where they stand at home.
 std::vector<Dims> strides_at_home(const graph::Graph& graph, const MemoryPlan& memory, const TileOp& op);
 
-/// What the host calls a value: an input or output, or another view of an input's bytes.
+/// Returns the host's name of a value: an input or output, or another view of an input's bytes.
 const std::string& host_name(const graph::Graph& graph, const MemoryPlan& memory, graph::ValueId id);
 
-/// Bytes that groups read from DDR and write to it if each reads its operands once.
+/// Returns the bytes that groups read from DDR and write to it if each reads its operands once.
 uint64_t ddr_traffic(const graph::Graph& graph, const MemoryPlan& memory);
 
-/// A node that copies a value, for the operation `source`.
+/// Returns a node that copies a value, for the operation `source`.
 graph::Node copy_of(graph::Graph& graph, graph::ValueId value, const graph::Source& source);
 /// Copies where a value cannot share bytes: a concatenation's input that others made, a reshape of a window.
 void insert_copies(graph::Graph& graph);

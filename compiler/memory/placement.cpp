@@ -16,7 +16,7 @@ class Arena {
   public:
     explicit Arena(uint64_t capacity) : capacity_(capacity) {}
 
-    /// False, and nothing changes: there is no room.
+    /// Places it. False, and nothing changes: there is no room.
     bool place(Storage& storage) {
         uint64_t lo = 0;
         const uint64_t size = align_up(storage.bytes);
@@ -32,7 +32,7 @@ class Arena {
     }
     uint64_t used() const { return used_; }
 
-    /// The largest gap while groups [first, last] run.
+    /// Returns the largest gap while groups [first, last] run.
     MemoryPlan::Gap gap(uint32_t first, uint32_t last) const {
         std::vector<const Block*> alive = alive_during(first, last);
         MemoryPlan::Gap largest;
@@ -53,7 +53,7 @@ class Arena {
         uint64_t lo, hi;
         uint32_t first, last;
     };
-    /// In order of their addresses.
+    /// Returns the blocks in order of their addresses.
     std::vector<const Block*> alive_during(uint32_t first, uint32_t last) const {
         std::vector<const Block*> alive;
         for (const Block& block : blocks_) {
@@ -105,7 +105,7 @@ class Placer {
         return is_open(s) && wished_[s] != Home::ddr && storages_[s].bytes <= room_.l2;
     }
 
-    /// Indices of storages; those whose place in L2 is fixed are the first ones in every order.
+    /// Returns the indices of storages; those whose place in L2 is fixed are the first ones in every order.
     std::vector<size_t> program_order() const {
         std::vector<size_t> order;
         for (size_t s = 0; s < storages_.size(); ++s) {
@@ -118,7 +118,8 @@ class Placer {
         return order;
     }
 
-    /// Those that save most traffic per byte, or per byte and group in which it is taken, come first.
+    /// Sorts storages: those that save most traffic per byte, or per byte and group in which it is taken,
+    /// come first.
     std::vector<size_t> by_worth(std::vector<size_t> order, bool lasting) const {
         const auto worth = [&](size_t s) {
             const Storage& of = storages_[s];
@@ -133,7 +134,8 @@ class Placer {
         return order;
     }
 
-    /// Those that are fixed and find no place come first, again and again until all have one.
+    /// Sorts storages until the order is legal: those that are fixed and find no place come first, again and
+    /// again until all have one.
     std::vector<size_t> legal(std::vector<size_t> order) const {
         constexpr int most_rounds = 300;
         for (int round = 0; round < most_rounds; ++round) {
@@ -155,7 +157,8 @@ class Placer {
         return order;
     }
 
-    /// A storage that is left out comes first, and that of those living with it in L2 last which costs least.
+    /// Sorts for a storage that is left out: it comes first, and that of those living with it in L2 last
+    /// which costs least.
     std::vector<size_t> without_neighbour(const std::vector<size_t>& order, size_t s) {
         std::vector<size_t> best = first(order, s);
         uint64_t least = traffic(best);
@@ -174,8 +177,8 @@ class Placer {
         return best;
     }
 
-    /// Bytes that go through DDR where storages get places in L2 in this order; more than any where one that is fixed there gets
-    /// none.
+    /// Returns the bytes that go through DDR where storages get places in L2 in this order; more than any
+    /// where one that is fixed there gets none.
     uint64_t traffic(const std::vector<size_t>& order) {
         constexpr uint64_t illegal = uint64_t{1} << 48;
         --tries_;
@@ -188,7 +191,7 @@ class Placer {
         return sum;
     }
 
-    /// The largest of what finds no place in L2, though it could.
+    /// Returns the largest of what finds no place in L2, though it could.
     std::vector<size_t> left_out(const std::vector<size_t>& order) {
         constexpr size_t most = 64;
         Arena l2(room_.l2);
@@ -231,8 +234,8 @@ class Placer {
         plan_.ddr_bytes = ddr.used();
     }
 
-    /// Of a constant that finds no place, what does. Operations keep inputs in a gap too: the more often the constant is read,
-    /// the more of it is its own.
+    /// Places the part of a constant for which there is room, if the whole finds none. Operations keep inputs
+    /// in a gap too: the more often the constant is read, the more of it is its own.
     static void place_part(Arena& l2, Storage& storage) {
         constexpr uint64_t least = 64 << 10;  // a few blocks
         const auto traffic = double(storage.traffic);

@@ -22,7 +22,7 @@ std::optional<Dims> reshaped(const Dims& from, const Dims& strides, const Dims& 
     }
     Dims result = row_major(to);
     size_t run = 0;
-    int64_t inside = 1;  // elements of the run that dimensions behind this one show
+    int64_t inside = 1;  // elements of the run that later dimensions show
     for (size_t d = to.rank; d-- > 0;) {
         if (to[d] == 1) continue;
         if (run < runs.size() && inside == runs[run].first) {
@@ -38,7 +38,7 @@ std::optional<Dims> reshaped(const Dims& from, const Dims& strides, const Dims& 
 
 namespace {
 
-/// Whether a reshape only cuts dimensions: any window shows its elements so.
+/// True if a reshape only cuts dimensions: any window shows its elements so.
 bool cuts_dimensions(const Dims& from, const Dims& to) {
     size_t d = 0;
     for (const int64_t size : from) {

@@ -17,7 +17,7 @@ class Views {
   public:
     explicit Views(const graph::Graph& graph, const Room& room = {});
 
-    /// Whether a concatenation's input stands where the concatenation has it, or can be written there.
+    /// True if a concatenation's input stands where the concatenation has it, or can be written there.
     bool sunk(const graph::Node& concat, size_t input);
 
     const View& view(graph::ValueId value);
@@ -34,26 +34,28 @@ class Views {
 
     bool made(graph::ValueId value) const;
 
-    /// What a reshape shows, if it can be made in the place that is meant for the result.
+    /// Returns what a reshape shows, if it can be made in the place that is meant for the result.
     std::optional<graph::ValueId> behind(graph::ValueId value) const;
 
     bool is_fixed(graph::ValueId value) const {
         return inputs_.count(value) > 0 || outputs_.count(value) > 0;
     }
 
-    // ---- caches: what the host gives, with something behind it or in it, goes back to the host in the same bytes
+    // ---- caches: what the host gives, with something after it or in it, goes back to the host in the same bytes
     /// The value that a slice shows a part of.
     std::optional<graph::ValueId> slice_of(graph::ValueId value) const;
 
-    /// An input that becomes the result when something is written into it: everybody reads what stays, at its place.
+    /// Returns an input that becomes the result when something is written into it: everybody reads what
+    /// stays, at its place.
     std::optional<graph::ValueId> updated_by(const graph::Node& concat, size_t axis) const;
 
     void find_sinks(const graph::Node& concat);
 
-    /// All forms of a value stand where it does: one of them is computed.
+    /// Gives all forms of a value its place: one of them is computed.
     void find_forms(const graph::Node& choose);
 
-    /// New rows go to the place in a cache that the position says: it becomes the result, if nobody else reads it.
+    /// Finds new rows, which go to the place in a cache that the position says: it becomes the result, if
+    /// nobody else reads it.
     void find_rows(const graph::Node& insert);
 
     View make(graph::ValueId value);
@@ -73,18 +75,19 @@ class Views {
         return renamed(node, value, view(node.inputs[0]));
     }
 
-    /// A value as a node that renames bytes shows it of its operand.
+    /// Returns a value as a node that renames bytes shows it of its operand.
     View renamed(const graph::Node& node, graph::ValueId value, const View& from) const;
 
     const graph::Graph& graph_;
     std::vector<int32_t> producers_;
     std::vector<std::vector<graph::NodeId>> users_;  ///< empty: nobody has asked
     Room room_;
-    std::set<graph::ValueId> inputs_, outputs_;         ///< of the graph
-    std::map<graph::ValueId, graph::ValueId> updated_;  ///< by concatenation: the input that it becomes
+    std::set<graph::ValueId> inputs_, outputs_;  ///< inputs and outputs of the graph
+    /// Indexed by concatenation: the input that it becomes.
+    std::map<graph::ValueId, graph::ValueId> updated_;
     std::map<graph::ValueId, Sink> sinks_;
     std::map<graph::ValueId, graph::ValueId>
-        shown_;  ///< of what is made where a reshape's result is: that result
+        shown_;  ///< for what is made where a reshape's result is: that result
     std::vector<std::optional<View>> views_;
     std::vector<Storage> storages_;
 };

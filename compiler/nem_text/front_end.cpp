@@ -26,7 +26,7 @@ bool has_topology(const nem::Document& document, std::string name) {
     return !name.empty();  // in a circle: resolving it says so
 }
 
-/// Every device that a file itself declares: abstract ones in their variants, the others as platforms.
+/// Checks every device that a file itself declares: abstract ones in their variants, the others as platforms.
 void check_devices(const nem::Document& document, const std::string& origin, Diagnostics& diagnostics) {
     const auto families = platforms::families_with(document.families);
     for (const nem::DeviceDecl& device : document.devices) {
@@ -48,8 +48,8 @@ void check_devices(const nem::Document& document, const std::string& origin, Dia
     }
 }
 
-/// Any text that begins with a word or an annotation: what else is wrong with it, the reader says with its
-/// place.
+/// Recognises any text that begins with a word or an annotation: what else is wrong with it, the reader says
+/// with its place.
 bool recognise_text(std::string_view head, std::string_view /*file_name*/) {
     if (starts_with(head, "\xEF\xBB\xBF")) head.remove_prefix(3);
     while (!head.empty()) {

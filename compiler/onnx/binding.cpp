@@ -84,7 +84,7 @@ Operand operand_of_text(Type type, const std::string& text) {
     try {
         document = parse_json(text);
     } catch (const UserError&) {
-        throw Unsupported("that is no number, true, false, list of them, or .npy file");
+        throw Unsupported("that is not a number, true, false, list of them, or .npy file");
     }
     Known known{type, {}, {}, {}};
     for (const json* list = &document; list->is_array(); list = &list->front()) {

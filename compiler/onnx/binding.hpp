@@ -9,7 +9,7 @@
 
 namespace kpu::onnx {
 
-/// A number of 31 bits without a sign; none: it is something else.
+/// Returns a number of 31 bits without a sign; none: it is something else.
 std::optional<int64_t> decimal(std::string_view text);
 
 /// "position", "position+3", "upto(position-1)": what an input follows, and the number that is added to the position;

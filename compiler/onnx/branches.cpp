@@ -15,7 +15,7 @@ const GraphModel& branch_of(const NodeModel& node, std::string_view name) {
     return *branch->graph;
 }
 
-/// Of nodes [first, end) of a graph.
+/// Says what nodes [first, end) of a graph cost.
 std::string cost_of(const graph::Graph& graph, size_t first, size_t end) {
     uint64_t macs = 0;
     for (size_t n = first; n < end; ++n) {
@@ -28,7 +28,7 @@ std::string cost_of(const graph::Graph& graph, size_t first, size_t end) {
                        macs);
 }
 
-/// Whether two constants are the same; large ones are not looked at.
+/// True if two constants are the same; large ones are not looked at.
 bool same_constant(const Operand& a, const Operand& b) {
     constexpr int64_t most = 4096;
     if (!a.constant() || !b.constant()) return false;
@@ -39,7 +39,7 @@ bool same_constant(const Operand& a, const Operand& b) {
     return one.ints == other.ints && one.reals == other.reals;
 }
 
-/// Why results of the branches cannot be chosen from while the network runs; empty: they can.
+/// Says why results of the branches cannot be chosen from while the network runs; empty: they can.
 std::string unlike(const Operand& a, const Operand& b) {
     if (a.items != nullptr || b.items != nullptr) return "is a sequence";
     if (a.count || b.count) return "has a length that depends on data";
@@ -51,7 +51,7 @@ std::string unlike(const Operand& a, const Operand& b) {
     return "";
 }
 
-/// `a` where the condition holds, else `b`.
+/// Returns `a` where the condition holds, else `b`.
 Operand selected(Call& call, ValueId condition, Operand a, Operand b, const std::string& name) {
     if ((a.value && a.value == b.value) || same_constant(a, b)) return a;
     const ValueId x = call.value(a, name), y = call.value(b, name);
@@ -64,7 +64,7 @@ Operand selected(Call& call, ValueId condition, Operand a, Operand b, const std:
 
 }  // namespace
 
-/// What a branch makes for each result of the node.
+/// Imports what a branch makes for each result of the node.
 std::vector<Operand> Importer::import_branch(const NodeModel& node, const GraphModel& branch, Scope inner) {
     add_tensors(inner, branch);
     import_nodes(branch.nodes, inner);
@@ -92,7 +92,7 @@ void Importer::import_if(const NodeModel& node, Scope& scope, const graph::Sourc
     for (size_t i = 0; i < results.size(); ++i) define(scope, node.outputs[i], results[i]);
 }
 
-/// Both branches are computed, whatever the condition is.
+/// Imports both branches, which are computed whatever the condition is.
 void Importer::import_both(Call& call, Scope& scope) {
     const NodeModel& node = call.node;
     ValueId condition = call.value(0);
@@ -139,7 +139,7 @@ void Importer::import_both(Call& call, Scope& scope) {
         inputs.empty() ? "" : fmt::format(" Fix: give {} where the value is known.", bind_options(inputs))));
 }
 
-/// Inputs of the model that a value is computed from.
+/// Returns the inputs of the model that a value is computed from.
 std::vector<std::string> Importer::inputs_behind(graph::ValueId value) const {
     const std::vector<int32_t> makers = graph::producers(graph_);
     std::vector<bool> seen(graph_.values.size(), false);

@@ -24,7 +24,7 @@ constexpr int64_t most_listed = int64_t{1} << 38;
 void check_elements(const Sizes& shape) {
     double count = 1;
     for (const int64_t size : shape) {
-        if (size < 0) throw Unsupported(fmt::format("{} is no shape", text_of(shape)));
+        if (size < 0) throw Unsupported(fmt::format("{} is not a shape", text_of(shape)));
         count *= static_cast<double>(size);
     }
     if (count > static_cast<double>(most_listed))
@@ -38,14 +38,15 @@ void check_elements(const Sizes& shape) {
     Call::refuse(fmt::format("opcode {} does not take {} to {}", opcode, text, kpu::name_of(out)));
 }
 
-/// Shapes, indices, how often something runs: what is computed depends on these numbers, not only its results.
+/// True for numbers on which what is computed depends, not only its results: shapes, indices, how often
+/// something runs.
 bool decides(const NodeModel& node, Type type) {
     if (type == Type::i32 || type == Type::i64 || type == Type::boolean) return true;
     constexpr std::string_view all[] = {"Resize", "Upsample", "Range", "OneHot"};
     return std::find(std::begin(all), std::end(all), node.type) != std::end(all);
 }
 
-/// Zero points of what is quantised around zero, as weights are.
+/// Returns zero points of what is quantised around zero, as weights are.
 Known middles(const Tensor& tensor) {
     const int64_t middle = tensor.nibbles             ? 8
                            : tensor.type == Type::u8  ? 128
@@ -73,7 +74,7 @@ const Operand& Call::given(size_t i) const {
 }
 
 const std::vector<Operand>& Call::sequence(size_t i) const {
-    if (given(i).items == nullptr) refuse(fmt::format("operand {} is no sequence", i));
+    if (given(i).items == nullptr) refuse(fmt::format("operand {} is not a sequence", i));
     return *operands_[i].items;
 }
 
@@ -205,7 +206,8 @@ void Call::result(size_t output, Operand operand) {
 
 namespace {
 
-/// Its results are elements of the first operand, or lie between them: steps of a quantised tensor stay such steps.
+/// True if its results are elements of the first operand, or lie between them: steps of a quantised tensor
+/// stay such steps.
 bool keeps_steps(std::string_view opcode) {
     constexpr std::string_view all[] = {"gather",     "gather_elements", "gather_nd", "pad",
                                         "reduce_max", "reduce_min",      "resize"};
@@ -417,7 +419,7 @@ ValueId Call::unsqueezed(ValueId x, size_t rank) {
 
 namespace {
 
-/// [rows, columns] to [columns, rows], in squares that stay in the cache.
+/// Transposes [rows, columns] to [columns, rows], in squares that stay in the cache.
 template <class T>
 void transpose_matrix(const T* from, T* to, int64_t rows, int64_t columns) {
     constexpr int64_t side = 32;
@@ -460,7 +462,7 @@ std::vector<uint8_t> transposed(const uint8_t* bytes, const Dims& shape, const S
     if (perm.back() == static_cast<int64_t>(rank) - 1) {
         transpose_runs(from, to, shape, perm, shape[rank - 1]);
     } else if (perm.back() ==
-               0) {  // weights: the first dimension goes behind all others, which are ordered then
+               0) {  // weights: the first dimension goes after all others, which are ordered then
         std::vector<uint8_t> turned(result.size());
         const int64_t rest = shape.product() / shape[0];
         transpose_matrix(from, reinterpret_cast<T*>(turned.data()), shape[0], rest);

@@ -13,7 +13,7 @@ namespace kpu::onnx {
 
 using graph::ValueId;
 
-/// What comparisons give: 0 or 1.
+/// Type of what comparisons give: 0 or 1.
 constexpr ElemType truth = ElemType::u8;
 
 class Call {
@@ -32,29 +32,30 @@ class Call {
     const int64_t opset;
     const graph::Source source;
     bool empty_operands = false;  ///< the operator takes tensors without elements
-    /// What layers of a model need alike is made once, for the first of them: by what it is made of.
+    /// Values that layers of a model need alike, each made once, for the first of them: keyed by what they
+    /// are made of.
     std::map<std::string, ValueId>* made_once = nullptr;
 
     // ---- operands
 
     size_t inputs() const { return operands_.size(); }
     bool has(size_t i) const { return i < operands_.size() && operands_[i].type != Type::undefined; }
-    /// A tensor. Throws Unsupported when it is absent, or a sequence.
+    /// Returns a tensor. Throws Unsupported when it is absent, or a sequence.
     const Operand& in(size_t i) const;
     /// Whatever it is. Throws Unsupported when it is absent.
     const Operand& given(size_t i) const;
-    /// The tensors of a sequence. Throws Unsupported when it is none.
+    /// Returns the tensors of a sequence. Throws Unsupported when it is none.
     const std::vector<Operand>& sequence(size_t i) const;
     Type type(size_t i) const { return in(i).type; }
     const Sizes& shape(size_t i) const { return in(i).shape; }
     int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
-    /// In the graph: constants become values of it.
+    /// Returns the operand as a value in the graph: constants become values of it.
     ValueId value(size_t i);
     ValueId value(Operand& operand, const std::string& name);
     bool all_constant() const;
-    /// Some operand's bytes are not in the file, and it is no integer of shapes and indices.
+    /// True if some operand's bytes are not in the file, and it is no integer of shapes and indices.
     bool any_stand_in() const;
-    /// A constant; throws Unsupported "its ROLE is not constant".
+    /// Returns a constant; throws Unsupported "its ROLE is not constant".
     const Known& known(size_t i, std::string_view role);
     const Sizes& ints_of(size_t i, std::string_view role);
     double number_of(size_t i, std::string_view role);  ///< one element
@@ -67,9 +68,9 @@ class Call {
     double real(std::string_view name, double fallback) const;
     std::string text(std::string_view name, std::string_view fallback) const;
     Sizes ints(std::string_view name, const Sizes& fallback = {}) const;
-    /// The attribute until opset `since`, then the constant operand; `fallback` when there is none.
+    /// Returns the attribute until opset `since`, then the constant operand; `fallback` when there is none.
     Sizes ints(std::string_view name, size_t operand, int64_t since, const Sizes& fallback = {});
-    /// A dimension, from the front. Throws Unsupported when there is none such.
+    /// Returns a dimension, from the front. Throws Unsupported when there is none such.
     size_t axis(int64_t value, int64_t rank) const;
     size_t axis(std::string_view name, int64_t fallback, int64_t rank) const {
         return axis(integer(name, fallback), rank);
@@ -80,19 +81,19 @@ class Call {
     size_t outputs() const { return node.outputs.size(); }
     bool wants(size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
     void result(size_t output, ValueId value, Type type);
-    /// A value of the graph, as what a name stands for.
+    /// Returns a value of the graph, as what a name stands for.
     Operand operand(ValueId value, Type type) const;
-    /// Of the type of the first operand.
+    /// Gives a result the type of the first operand.
     void result(ValueId value) { result(0, value, type(0)); }
     void result(size_t output, Known known) { result(output, operand_of(std::move(known))); }
     void result(size_t output, Operand operand);
-    /// The result has so many elements along its length, the rest of it is -1.
+    /// Gives a result so many elements along its length; the rest of it is -1.
     void counted(size_t output, ValueId count) { results_.at(output).count = count; }
     const std::vector<Operand>& results() const { return results_; }
-    /// Bytes of constants that it made.
+    /// Returns the bytes of constants that it made.
     size_t made() const { return made_; }
     void add_made(size_t bytes) { made_ += bytes; }
-    /// The value that `make` gives; the one from before where the key was there.
+    /// Returns the value that `make` gives; the one from before where the key was there.
     template <class Make>
     ValueId once(const std::string& key, const Make& make) {
         if (made_once == nullptr) return make();
@@ -109,7 +110,7 @@ class Call {
     Sizes sizes(ValueId id) const;
     ValueId constant(const Known& known, ElemType elem);
     ValueId zeros(const Sizes& shape, ElemType elem);
-    /// One number, rank 0.
+    /// Makes one number, of rank 0.
     ValueId number(double value, ElemType elem);
     ValueId unary(std::string_view opcode, ValueId x) { return emit(opcode, {x}); }
     ValueId binary(std::string_view opcode, ValueId a, ValueId b) { return emit(opcode, {a, b}); }
@@ -119,18 +120,18 @@ class Call {
     ValueId cast(ValueId x, ElemType type);  ///< x itself if it has the type
     ValueId to_small_float(ValueId x,
                            ElemType type);  ///< saturates as the operator's attribute `saturate` says
-    /// No node where nothing changes; constants are reshaped and transposed here and now.
+    /// Add no node where nothing changes; constants are reshaped and transposed here and now.
     ValueId reshape(ValueId x, const Sizes& shape);
     ValueId transpose(ValueId x, const Sizes& perm);
     ValueId expand(ValueId x, const Sizes& shape);
     ValueId slice(ValueId x, int64_t axis, int64_t start, int64_t end, int64_t step = 1);
     ValueId concat(const std::vector<ValueId>& parts, int64_t axis);
-    /// Operands along an axis, which may be a new one; constants get a name.
+    /// Returns the operands along an axis, which may be a new one; constants get a name.
     ValueId join(std::vector<Operand>& parts, const std::string& name, size_t axis, bool is_new);
     ValueId pad(ValueId x, const Sizes& pads, double value);
     /// reduce_NAME; a result without dimensions has none.
     ValueId reduce(std::string_view opcode, ValueId x, const Sizes& axes, bool keep);
-    /// The same number of dimensions, 1 in front.
+    /// Returns the same number of dimensions, 1 in front.
     ValueId unsqueezed(ValueId x, size_t rank);
 
     /// Refuses constants that are too large to be made.
@@ -147,12 +148,12 @@ class Call {
     std::vector<Operand> results_;
 };
 
-/// Elements in the order of transposed dimensions.
+/// Returns the elements in the order of transposed dimensions.
 graph::Data transposed(const graph::Data& data, uint64_t bytes_each, const Dims& shape, const Sizes& perm);
 Sizes sizes_of(const Dims& shape);
-/// NumPy's broadcast. Throws Unsupported when the shapes do not fit.
+/// Returns NumPy's broadcast. Throws Unsupported when the shapes do not fit.
 Sizes broadcast_of(const Sizes& a, const Sizes& b);
-/// {0, 1, ..., count - 1}, and with two dimensions swapped.
+/// Returns {0, 1, ..., count - 1}, and with two dimensions swapped.
 Sizes identity_perm(size_t count);
 Sizes swapped_perm(size_t count, size_t a, size_t b);
 

@@ -11,7 +11,7 @@ namespace kpu::onnx {
 namespace {
 
 constexpr int64_t most_made = int64_t{1} << 24;
-/// Of one number: weights of models that are small files.
+/// Limit of a constant of one number: weights of models that are small files.
 constexpr int64_t most_filled_bytes = int64_t{1} << 29;
 
 void check_count(double count, int64_t limit) {
@@ -22,7 +22,7 @@ void check_count(double count, int64_t limit) {
 void check_shape(const Sizes& shape, int64_t limit) {
     double count = 1;
     for (const int64_t size : shape) {
-        if (size < 0) Call::refuse(fmt::format("{} is no shape", text_of(shape)));
+        if (size < 0) Call::refuse(fmt::format("{} is not a shape", text_of(shape)));
         count *= static_cast<double>(size);
     }
     check_count(count, limit);
@@ -46,10 +46,10 @@ void constant(Call& call) {
     if (const Attribute* list = node.find("value_ints")) return call.result(0, ints_known(list->ints));
     if (const Attribute* list = node.find("value_floats"))
         return call.result(0, Known{Type::f32, {static_cast<int64_t>(list->reals.size())}, {}, list->reals});
-    Call::refuse("its value is no dense tensor of numbers");
+    Call::refuse("its value is not a dense tensor of numbers");
 }
 
-/// Bytes of the element, again and again.
+/// Returns the bytes of the element, again and again.
 graph::Data repeated(const graph::Data& element, size_t count) {
     std::vector<uint8_t> bytes(count * element.size);
     for (size_t have = 0; have < bytes.size();) {
@@ -96,13 +96,13 @@ void shape(Call& call) {
 
 void size(Call& call) { call.result(0, Known{Type::i64, {}, {elements_of(call.shape(0))}, {}}); }
 
-/// Overflow wraps, as integers of ONNX do.
+/// Sums integers; overflow wraps, as integers of ONNX do.
 int64_t sum_of(int64_t start, int64_t times, int64_t delta) {
     return static_cast<int64_t>(static_cast<uint64_t>(start) +
                                 static_cast<uint64_t>(times) * static_cast<uint64_t>(delta));
 }
 
-/// start, start + delta, ... below limit.
+/// Fills start, start + delta, ... below limit.
 void range(Call& call) {
     const Known &start = call.known(0, "start"), &limit = call.known(1, "limit"),
                 &delta = call.known(2, "delta");
@@ -125,7 +125,7 @@ void range(Call& call) {
 }
 
 void eye_like(Call& call) {
-    if (call.rank(0) != 2) Call::refuse("its operand is no matrix");
+    if (call.rank(0) != 2) Call::refuse("its operand is not a matrix");
     const auto type = static_cast<Type>(call.integer("dtype", static_cast<int64_t>(call.type(0))));
     const int64_t rows = call.shape(0)[0], columns = call.shape(0)[1], k = call.integer("k", 0);
     check_shape(call.shape(0), most_made);

@@ -15,8 +15,8 @@ namespace kpu::compiler {
 extern const FrontEnd onnx_front_end;
 namespace {
 
-/// ModelProto begins with ir_version (field 1, a small number); the fields behind it are of known numbers. A model
-/// whose fields stand in another order is taken by its name.
+/// Recognises a model: ModelProto begins with ir_version (field 1, a small number); the fields after it are
+/// of known numbers. A model whose fields stand in another order is taken by its name.
 bool recognise(std::string_view head, std::string_view file_name) {
     const bool begins = head.size() > 3 && head[0] == 0x08 && head[1] > 0 && head[1] < 64;
     constexpr std::string_view next =
@@ -31,12 +31,12 @@ onnx::ImportOptions import_options(const Source& source, const LoadRequest& requ
     return options;
 }
 
-/// Of external data.
+/// Returns the folder of external data.
 std::string folder_of(const Source& source) {
     return std::filesystem::path(source.origin()).parent_path().string();
 }
 
-/// What a network lacks, by `absent` of its graph; empty: nothing.
+/// Says what a network lacks, by `absent` of its graph; empty: nothing.
 std::string missing(const std::map<std::string, std::string>& absent) {
     if (absent.empty()) return {};
     const auto& [name, reason] = *absent.begin();

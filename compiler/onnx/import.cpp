@@ -33,8 +33,8 @@ graph::HostType host_of(Type type) {
     return type == Type::boolean ? graph::HostType::boolean : graph::HostType::same;
 }
 
-/// Some number's bits, without its sign, are above those of infinity: a NaN. No early exit inside of a block, so that
-/// the compiler can take many numbers at once.
+/// True if some number's bits, without its sign, are above those of infinity: a NaN. No early exit inside of
+/// a block, so that the compiler can take many numbers at once.
 template <class Bits>
 bool any_above(const uint8_t* bytes, uint64_t count, Bits infinity) {
     constexpr uint64_t block = 4096;
@@ -127,10 +127,11 @@ void Importer::add_tensors(Scope& scope, const GraphModel& graph) {
 
 namespace {
 
-/// What --dim calls a dimension whether it has a name or not.
+/// Returns what --dim calls a dimension whether it has a name or not.
 std::string place_of(const ValueInfo& info, size_t axis) { return fmt::format("{}.{}", info.name, axis); }
 
-/// The name of a dynamic dimension, unless it has none or shares it with another one of this input: then its place.
+/// Returns the name of a dynamic dimension, unless it has none or shares it with another one of this input:
+/// then its place.
 std::string dim_name(const ValueInfo& info, size_t axis) {
     const std::string& name = info.shape[axis].name;
     const auto same = [&](const Dimension& other) { return other.size < 0 && other.name == name; };
@@ -140,7 +141,8 @@ std::string dim_name(const ValueInfo& info, size_t axis) {
 
 }  // namespace
 
-/// Those that the host gives; an input that a tensor of the model has the name of has that as its default, which counts.
+/// Returns the inputs that the host gives; an input that a tensor of the model has the name of has that as
+/// its default, which counts.
 std::vector<const ValueInfo*> Importer::inputs() const {
     std::set<std::string> constants;
     for (const auto& tensor : model_.graph.tensors) constants.insert(tensor->name);
@@ -151,7 +153,7 @@ std::vector<const ValueInfo*> Importer::inputs() const {
     return found;
 }
 
-/// The batch is the dynamic first dimension of inputs.
+/// Sets the batch, which is the dynamic first dimension of inputs.
 void Importer::set_batch() {
     if (options_.batch == 0) return;
     std::string known;
@@ -173,7 +175,7 @@ void Importer::set_batch() {
     refuse("--batch {}: --dim gives `{}` another size. Fix: leave one of them out.", options_.batch, known);
 }
 
-/// What --dim says of a dimension, by its name or its place.
+/// Returns what --dim says of a dimension, by its name or its place.
 std::optional<int64_t> Importer::told_size(const ValueInfo& info, size_t axis) {
     const auto by_place = options_.dims.find(place_of(info, axis));
     const auto by_name =
@@ -182,8 +184,10 @@ std::optional<int64_t> Importer::told_size(const ValueInfo& info, size_t axis) {
         if (given == options_.dims.end()) continue;
         const bool no_rows = given->second == 0 && axis > 0;  // of an empty past, say
         if (given->second < 1 && !no_rows)
-            refuse("--dim {}={} is no size. Fix: use 1 or more; of a dimension behind the first, 0 or more.",
-                   given->first, given->second);
+            refuse(
+                "--dim {}={} must be at least 1. Fix: use 1 or more; of a dimension after the first, 0 or "
+                "more.",
+                given->first, given->second);
         used_dims_.insert(given->first);
     }
     if (by_name == options_.dims.end() && by_place == options_.dims.end()) return std::nullopt;
@@ -194,7 +198,7 @@ std::optional<int64_t> Importer::told_size(const ValueInfo& info, size_t axis) {
     return by_name->second;
 }
 
-/// The size of a dimension, if that is fixed or --dim says it.
+/// Returns the size of a dimension, if that is fixed or --dim says it.
 std::optional<int64_t> Importer::known_size(const ValueInfo& info, size_t axis) {
     const int64_t fixed = info.shape[axis].size;
     const std::optional<int64_t> told = told_size(info, axis);
@@ -208,7 +212,7 @@ std::optional<int64_t> Importer::known_size(const ValueInfo& info, size_t axis) 
     return fixed;
 }
 
-/// The size of a dimension, dynamic ones as the options say.
+/// Returns the size of a dimension, dynamic ones as the options say.
 int64_t Importer::size_of(const ValueInfo& info, size_t axis) {
     if (const std::optional<int64_t> known = known_size(info, axis)) return *known;
     const std::string name = dim_name(info, axis);
@@ -219,7 +223,7 @@ int64_t Importer::size_of(const ValueInfo& info, size_t axis) {
     return 1;
 }
 
-/// A constant in the place of an input.
+/// Puts a constant in the place of an input.
 void Importer::bind_input(Scope& scope, const ValueInfo& info, const std::string& value) {
     std::optional<Sizes> shape;
     if (info.shaped) {
@@ -236,7 +240,7 @@ void Importer::bind_input(Scope& scope, const ValueInfo& info, const std::string
     }
 }
 
-/// "`x` float32 [1,?], `sr` int64 []"
+/// Returns "`x` float32 [1,?], `sr` int64 []"
 std::string Importer::list_of_inputs() const {
     std::string text;
     for (const ValueInfo* info : inputs()) {
@@ -252,7 +256,7 @@ std::string Importer::list_of_inputs() const {
 
 void Importer::add_input(Scope& scope, const ValueInfo& info) {
     if (!info.tensor)
-        refuse("input `{}` is no tensor. Fix: export the model with tensors as inputs.", info.name);
+        refuse("input `{}` is not a tensor. Fix: export the model with tensors as inputs.", info.name);
     const auto given = options_.bound.find(info.name);
     const auto follows = given != options_.bound.end() ? following(given->second) : std::nullopt;
     if (follows && !options_.positions.any())
@@ -347,7 +351,7 @@ void Importer::add_outputs(Scope& scope) {
     warn_of_declared();
 }
 
-/// How much outputs hold whose length depends on data.
+/// Adds how much outputs hold whose length depends on data.
 void Importer::add_counts(const Counts& counts, const std::set<std::string>& names) {
     for (const auto& [name, count] : counts) {
         if (names.count(name + ".count") != 0)
@@ -374,7 +378,7 @@ void Importer::warn_of_nan() {
 
 namespace {
 
-/// N or N:STEP.
+/// Parses N or N:STEP.
 graph::Positions positions_of(const std::string& text) {
     if (text.empty()) return {};
     const size_t colon = text.find(':');

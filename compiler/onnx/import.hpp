@@ -26,7 +26,8 @@ struct ImportOptions {
     std::map<std::string, graph::Data> files;
 };
 
-/// Of the rows `dim`, `bind`, `positions` and `batch`. Throws UserError on what contradicts itself.
+/// Makes the options from the rows `dim`, `bind`, `positions` and `batch`. Throws UserError on what
+/// contradicts itself.
 ImportOptions import_options(const OptionValues& given);
 
 using compiler::NodeSupport;
@@ -40,8 +41,8 @@ graph::Graph import_bytes(std::string_view bytes, const std::string& origin, con
                           const ImportOptions& options, Diagnostics& notes,
                           std::vector<NodeSupport>* nodes = nullptr);
 
-/// Every node, those of functions instead of their calls. A node behind an unsupported one is looked at as far
-/// as the file tells the shapes between them. Throws UserError on files that are no model.
+/// Lists every node, those of functions instead of their calls. A node after an unsupported one is looked at
+/// as far as the file tells the shapes between them. Throws UserError on files that are no model.
 std::vector<NodeSupport> coverage(const std::string& path, const ImportOptions& options, Diagnostics& notes);
 
 /// Operators of the default domain that can be imported, by name.

@@ -14,14 +14,14 @@ constexpr size_t most_nodes = 250'000;  ///< functions count as often as they ar
 constexpr size_t most_made_mib = 640;   ///< enough for VGG-19 without a weight in the file
 constexpr int most_depth = 64;          ///< calls of functions and branches inside each other
 
-/// Operands without elements, where an operator divides by their sizes or has no rule for them.
+/// Checks operands without elements, where an operator divides by their sizes or has no rule for them.
 void check_elements(const Call& call) {
     if (call.empty_operands || !call.has(0) || call.given(0).items != nullptr) return;
     if (elements_of(call.shape(0)) != 0) return;
     throw Unsupported(fmt::format("a tensor {} without elements is not taken", text_of(call.shape(0))));
 }
 
-/// With the attributes that the call of the function around it gives.
+/// Resolves a node's attributes by those that the call of the function around it gives.
 NodeModel resolved(const NodeModel& node, const Scope& scope) {
     NodeModel result = node;
     result.attributes.clear();
@@ -39,7 +39,7 @@ NodeModel resolved(const NodeModel& node, const Scope& scope) {
     return result;
 }
 
-/// That a branch or body makes itself.
+/// Returns the names that a branch or body makes itself.
 std::unordered_set<std::string> names_of(const GraphModel& graph) {
     std::unordered_set<std::string> result;
     for (const ValueInfo& input : graph.inputs) result.insert(input.name);
@@ -48,7 +48,7 @@ std::unordered_set<std::string> names_of(const GraphModel& graph) {
     return result;
 }
 
-/// "a, b and c", of as many as fit a line.
+/// Returns "a, b and c", of as many as fit a line.
 template <class Form>
 std::string listed(const std::vector<std::string>& names, Form form) {
     constexpr size_t most = 5;
@@ -314,7 +314,8 @@ std::vector<Operand> Importer::operands(const NodeModel& node, const Scope& scop
     return result;
 }
 
-/// What an unsupported node makes, as the file declares it, so that the nodes behind it can be looked at.
+/// Replaces what an unsupported node makes by what the file declares of it, so that the nodes after it can be
+/// looked at.
 bool Importer::replace_lost(Operand& operand, const std::string& name) {
     const auto info = infos_.find(name);
     if (info == infos_.end() || !info->second->shaped || elem_of(info->second->type) == ElemType::none)
@@ -365,7 +366,7 @@ void Importer::import_operator(const NodeModel& node, Scope& scope, const graph:
     give_results(call, scope, first);
 }
 
-/// What the node made, values from `first` on, gets its names.
+/// Gives what the node made, values from `first` on, its names.
 void Importer::give_results(const Call& call, Scope& scope, size_t first) {
     count_made(call);
     name_results(call.node, scope, call.results(), first);
@@ -376,7 +377,7 @@ void Importer::give_results(const Call& call, Scope& scope, size_t first) {
     }
 }
 
-/// Values that this node made are called as the model calls them.
+/// Names values that this node made as the model calls them.
 void Importer::name_results(const NodeModel& node, const Scope& scope, const std::vector<Operand>& results,
                             size_t first) {
     for (size_t i = 0; i < results.size(); ++i) {

@@ -17,24 +17,25 @@ namespace kpu::onnx {
 
 /// The names that nodes of one graph or function see.
 struct Scope {
-    Scope* parent = nullptr;  ///< of a branch: it sees the names around it
+    Scope* parent = nullptr;  ///< scope around a branch: it sees its names
     const Opsets* opsets = nullptr;
-    std::string prefix;  ///< of names in functions and branches
+    std::string prefix;  ///< prefix of names in functions and branches
     int depth = 0;
     std::unordered_map<std::string, Operand> values;
-    std::unordered_map<std::string, const Attribute*> attributes;  ///< of the call of a function
+    std::unordered_map<std::string, const Attribute*> attributes;  ///< attributes of the call of a function
 
     const Operand* find(const std::string& name) const;
-    /// Of a branch or body in this one.
+    /// Returns the scope of a branch or body in this one.
     Scope inside(std::string prefix_of_names);
     void update(const std::string& name, const Operand& operand);
 };
 
-/// "`a`, `b` and `c`", of as many as fit a line; and how their values are given: "--bind a=VALUE and --bind b=VALUE".
+/// Returns "`a`, `b` and `c`", of as many as fit a line; and how their values are given: "--bind a=VALUE and
+/// --bind b=VALUE".
 std::string quoted_list(const std::vector<std::string>& names);
 std::string bind_options(const std::vector<std::string>& names);
 
-/// Names that a node reads, those that its branches and bodies take from around them included.
+/// Adds the names that a node reads, those that its branches and bodies take from around them included.
 void add_reads(const NodeModel& node, std::vector<std::string>& names);
 
 class Importer {
@@ -44,10 +45,10 @@ class Importer {
 
     /// Looks at every node; `support` has a row for each.
     void run();
-    /// After run() without an unsupported node.
+    /// Returns the graph after run() without an unsupported node.
     graph::Graph finish();
     std::vector<NodeSupport> support;
-    /// Of the unsupported nodes; empty: there are none.
+    /// Describes the unsupported nodes; empty: there are none.
     std::string problems() const;
 
   private:
@@ -71,7 +72,7 @@ class Importer {
     void add_tensors(Scope& scope, const GraphModel& graph);
     void define(Scope& scope, const std::string& name, Operand operand);
     void add_outputs(Scope& scope);
-    using Counts = std::vector<std::pair<std::string, graph::ValueId>>;  ///< by output
+    using Counts = std::vector<std::pair<std::string, graph::ValueId>>;  ///< indexed by output
     void add_counts(const Counts& counts, const std::set<std::string>& names);
     void warn_of_nan();
     // of what the file declares: declared.cpp
@@ -89,10 +90,10 @@ class Importer {
     void import_both(Call& call, Scope& scope);
     std::vector<Operand> import_branch(const NodeModel& node, const GraphModel& branch, Scope inner);
     std::vector<std::string> inputs_behind(graph::ValueId value) const;
-    /// Of a Loop or Scan.
+    /// Body of a Loop or Scan.
     struct Body {
         const GraphModel& graph;
-        Scope common;                  ///< what is the same in all iterations, imported once
+        Scope common;                  ///< part that is the same in all iterations, imported once
         std::vector<NodeModel> nodes;  ///< the rest
         std::string name;
     };
@@ -117,17 +118,19 @@ class Importer {
     Diagnostics& notes_;
     graph::Graph graph_;
     std::unordered_set<std::string> sources_;
-    std::map<std::array<std::string, 3>, const Function*> functions_;  ///< by domain, name, overload
+    std::map<std::array<std::string, 3>, const Function*> functions_;  ///< indexed by domain, name, overload
     std::map<std::string, graph::ValueId> made_once_;                  ///< Call::once
     size_t visited_ = 0, made_ = 0;  ///< nodes and calls; bytes of constants
     std::set<std::string> used_dims_, told_;
-    /// Why nodes cannot be imported: inputs that decide structure and are no constants; constants without bytes do.
+    /// Reasons why nodes cannot be imported: inputs that decide structure and are no constants; constants
+    /// without bytes do.
     std::set<std::string> bindable_;
     bool lacks_bytes_ = false;
     std::unordered_map<std::string, const ValueInfo*> infos_;
     std::vector<std::string> doubles_;  ///< names of tensors of float64 that the device computes with
-    std::vector<std::string> stale_;    ///< what value_info says of shapes and the nodes do not make
-    std::unordered_map<std::string, int> reads_;  ///< of names, by nodes and outputs of the model
+    std::vector<std::string> stale_;    ///< values whose shapes value_info declares and the nodes do not make
+    /// Number of uses of names, by nodes and outputs of the model.
+    std::unordered_map<std::string, int> reads_;
 };
 
 }  // namespace kpu::onnx

@@ -12,7 +12,7 @@ constexpr int64_t most_iterations = 4096;
 
 Operand absent_or(const Call& call, size_t i) { return call.has(i) ? call.given(i) : Operand(); }
 
-/// Part `number` along an axis, without that axis.
+/// Returns the part `number` along an axis, without that axis.
 Operand part_of(Call& call, size_t input, size_t axis, int64_t number) {
     Sizes shape = call.shape(input);
     const Type type = call.type(input);
@@ -22,7 +22,7 @@ Operand part_of(Call& call, size_t input, size_t axis, int64_t number) {
     return call.operand(call.reshape(part, shape), type);
 }
 
-/// The same of integers that are known: what the body computes of them is known too.
+/// Returns the same of integers that are known: what the body computes of them is known too.
 Operand known_part_of(Call& call, size_t input, size_t axis, int64_t number) {
     const Known& whole = call.known(input, "operand");
     Known part{whole.type, whole.shape, {}, {}};
@@ -35,7 +35,7 @@ Operand known_part_of(Call& call, size_t input, size_t axis, int64_t number) {
     return operand_of(std::move(part));
 }
 
-/// What the iterations make, along a new axis.
+/// Stacks what the iterations make along a new axis.
 void stack(Call& call, size_t output, std::vector<Operand> parts, int64_t axis, bool backwards) {
     if (parts.empty()) Call::refuse("it runs no iteration whose results could be joined");
     if (backwards) std::reverse(parts.begin(), parts.end());
@@ -48,7 +48,7 @@ void stack(Call& call, size_t output, std::vector<Operand> parts, int64_t axis, 
     call.result(output, call.join(parts, call.node.outputs[output], along, true), parts[0].type);
 }
 
-/// Its shape and type are declared and have no dynamic part.
+/// True if its shape and type are declared and have no dynamic part.
 bool is_static(const ValueInfo& info) {
     return info.shaped && elem_of(info.type) != ElemType::none &&
            std::all_of(info.shape.begin(), info.shape.end(),

@@ -91,7 +91,7 @@ std::vector<uint8_t> low_bytes(const std::vector<int64_t>& values) {
     return bytes;
 }
 
-/// What the 64 bits of the host hold and the device's 32 do not.
+/// Checks for what the 64 bits of the host hold and the device's 32 do not.
 void check_narrow(const Known& known) {
     if (known.type != Type::i64 && known.type != Type::u64) return;
     const bool is_signed = known.type == Type::i64;
@@ -113,7 +113,7 @@ std::vector<uint8_t> bytes_of(const std::vector<int64_t>& values, ElemType elem)
 
 int64_t whole(double value) {
     if (!(std::fabs(value) < 9e15) || value != std::floor(value))
-        throw Unsupported(fmt::format("{} is no integer", value));
+        throw Unsupported(fmt::format("{} is not an integer", value));
     return static_cast<int64_t>(value);
 }
 

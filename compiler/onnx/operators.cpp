@@ -8,7 +8,8 @@
 namespace kpu::onnx {
 namespace {
 
-using Table = std::map<std::pair<std::string_view, std::string_view>, Operator>;  ///< by domain and type
+/// Indexed by domain and type.
+using Table = std::map<std::pair<std::string_view, std::string_view>, Operator>;
 
 Table make_table() {
     Operators rows;

@@ -17,7 +17,7 @@ struct Operator {
     bool empty = false;  ///< its operands may have no elements
 };
 
-/// Of ONNX itself, domain "", or of com.microsoft. Null: no such operator.
+/// Finds an operator of ONNX itself, domain "", or of com.microsoft. Null: no such operator.
 const Operator* find_operator(std::string_view domain, std::string_view type);
 
 /// Imports another node, of ONNX itself, in the place of this one; its results.

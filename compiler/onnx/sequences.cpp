@@ -17,7 +17,7 @@ void give(Call& call, Items items) {
     call.result(0, std::move(result));
 }
 
-/// From the front; one more than there are items where another one is put in.
+/// Returns the position from the front; one more than there are items where another one is put in.
 size_t position(Call& call, size_t operand, int64_t count) {
     const int64_t given = call.integer_of(operand, "position");
     if (given < -count || given >= count)

@@ -13,7 +13,7 @@ void affine(Call& call) {
 
 void scale(Call& call) { call.result(call.binary("mul", call.value(0), call.real("scale", 1))); }
 
-/// alpha * f(beta * x)
+/// Computes alpha * f(beta * x).
 void scaled_function(Call& call) {
     const std::string_view f = call.node.type == "ScaledTanh" ? "tanh" : "softplus";
     const ValueId inner = call.unary(f, call.binary("mul", call.value(0), call.real("beta", 1)));
@@ -35,7 +35,8 @@ void image_scaler(Call& call) {
     call.result(call.binary("add", scaled, call.constant(offsets, call.elem(scaled))));
 }
 
-/// What is inside of a border [left, top, right, bottom]; with `scale`, so many rows and columns of it.
+/// Crops to what is inside of a border [left, top, right, bottom]; with `scale`, so many rows and columns of
+/// it.
 void crop(Call& call) {
     check_picture(call);
     const Sizes border = call.ints("border"), most = call.ints("scale"), &shape = call.shape(0);

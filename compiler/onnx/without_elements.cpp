@@ -10,7 +10,8 @@
 namespace kpu::onnx {
 namespace {
 
-/// What a reduction of nothing gives, and a product along nothing; none: the opcode gives nothing for nothing.
+/// Returns what a reduction of nothing gives, and a product along nothing; none: the opcode gives nothing for
+/// nothing.
 std::optional<double> value_of_nothing(std::string_view opcode, ElemType elem) {
     const bool real = is_float(elem);
     const values::IntegerRange range = real ? values::IntegerRange{0, 0} : values::range_of(elem);
@@ -24,7 +25,7 @@ std::optional<double> value_of_nothing(std::string_view opcode, ElemType elem) {
 
 }  // namespace
 
-/// Values of nodes that read or make tensors without elements: nothing is left to compute.
+/// Returns the values of nodes that read or make tensors without elements: nothing is left to compute.
 ValueId Call::without_elements(std::string_view opcode, const std::vector<Dims>& shapes, ElemType to,
                                const BoundAttrs& attrs) {
     std::optional<ValueId> first;

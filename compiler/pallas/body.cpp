@@ -8,7 +8,7 @@
 namespace kpu::compiler::pallas {
 namespace {
 
-/// How an operation that kernels have too is written there: before, between and behind its operands.
+/// Spelling of an operation that kernels have too: before, between and after its operands.
 struct Spelling {
     std::string_view op, before, between, behind;
 };
@@ -73,7 +73,7 @@ const Spelling* spelling_of(std::string_view op) {
     return index.find(op);
 }
 
-/// A list as its length and its members.
+/// Returns a list as its length and its members.
 std::string counted(const Shape& list) {
     return list.empty() ? "0" : fmt::format("{}, {}", list.size(), join(list));
 }
@@ -118,7 +118,7 @@ const Atom& Body::operand(const Equation& e, size_t at) const {
 
 std::string Body::in(const Equation& e, size_t at) const { return text(operand(e, at)); }
 
-/// As operand of an element-wise operation: dimensions of size 1 stand beside larger ones.
+/// Spreads an operand of an element-wise operation: dimensions of size 1 stand beside larger ones.
 std::string Body::spread(const Equation& e, size_t at) const {
     const std::string value = in(e, at);
     const Shape &own = type_of(e.in[at]).shape, &shape = out_type(e).shape;
@@ -245,7 +245,7 @@ bool Body::shaped(const Equation& e) {
     return true;
 }
 
-/// As jax has it: the parts of a wider element are one more last dimension.
+/// Writes a bitcast as jax has it: the parts of a wider element are one more last dimension.
 void Body::bitcast_last(const Equation& e) {
     const VariableType &from = type_of(operand(e, 0)), &to = out_type(e);
     const std::string type(kernel::name_of(to.type));
@@ -274,7 +274,7 @@ void Body::gather(const Equation& e) {
         const bool pair = found.is_array() && found.size() == 2;
         const Json bits = pair ? *++found.begin() : Json();
         if (!bits.is_integer() || bits.integer() < 0)
-            refuse(e, "its fill is no literal. Fix: export it again.");
+            refuse(e, "its fill is not a literal. Fix: export it again.");
         fill = ", " + literal(type_of(operand(e, 0)).type, static_cast<uint64_t>(bits.integer()));
     }
     result(e, fmt::format("gather{{{}, {}, {}, {}, {}, {}, {}}}({}, {}{})", fills ? 1 : 0,
@@ -334,7 +334,7 @@ void Body::sort(const Equation& e) {
         result(e, fmt::format("permute{{{}}}({}, {})", dimension, in(e, i), order), i);
 }
 
-/// Whole numbers in the order of floats by sign and bits: -NaN, -inf .. -0, 0 .. inf, NaN.
+/// Orders floats as whole numbers by sign and bits: -NaN, -inf .. -0, 0 .. inf, NaN.
 std::string Body::total_order(const Equation& e) {
     const Type type = type_of(operand(e, 0)).type;
     if (!kernel::contains(kernel::tile_floats, type)) return in(e, 0);

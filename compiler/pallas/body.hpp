@@ -10,7 +10,7 @@ class Body {
 
     void place_ref(int variable, RefPlace place) { refs_[variable] = std::move(place); }
     RefPlace& ref_place(int variable) { return refs_.at(variable); }
-    /// Names of the grid's indices and sizes, for program_id and num_programs.
+    /// Sets the names of the grid's indices and sizes, for program_id and num_programs.
     void set_grid(std::vector<std::string> indices, std::vector<std::string> sizes) {
         indices_ = std::move(indices);
         sizes_ = std::move(sizes);
@@ -19,9 +19,9 @@ class Body {
         names_[static_cast<size_t>(variable)] = std::move(name);
     }
     void equations(const Block& block);
-    /// An atom as an expression.
+    /// Returns an atom as an expression.
     std::string text(const Atom& atom) const;
-    /// A new workgroup buffer for a ref of this type: scratch.
+    /// Returns a new workgroup buffer for a ref of this type: scratch.
     RefPlace scratch(const VariableType& type, const std::string& name);
 
   private:
@@ -86,7 +86,7 @@ class Body {
     const Call& call_;
     KernelWriter& out_;
     std::unordered_map<int, RefPlace> refs_;
-    std::vector<std::string> names_;  ///< of variables; empty: it has no value yet
+    std::vector<std::string> names_;  ///< names of variables; empty: it has no value yet
     std::vector<std::string> indices_, sizes_;
 };
 

@@ -38,14 +38,14 @@ bool Body::control(const Equation& e) {
     return true;
 }
 
-/// A variable that gets its value later; making it costs nothing but the statement.
+/// Returns a variable that gets its value later; making it costs nothing but the statement.
 std::string Body::declared(const VariableType& type) {
     const std::string zero = literal(type.type, 0);
     return out_.let(type.shape.empty() ? zero
                                        : fmt::format("broadcast_to{{{}}}({})", join(type.shape), zero));
 }
 
-/// All at once: a value may be the old one of another name.
+/// Assigns all at once: a value may be the old one of another name.
 void Body::assign_all(const std::vector<std::string>& names, const std::vector<Atom>& values) {
     std::vector<std::string> texts;
     for (const Atom& value : values) texts.push_back(text(value));
@@ -57,7 +57,7 @@ void Body::assign_all(const std::vector<std::string>& names, const std::vector<A
         if (texts[i] != names[i]) out_.line("{} = {}", names[i], texts[i]);
 }
 
-/// The same where each of the first dimensions' elements says whether it goes on.
+/// Assigns where each of the first dimensions' elements says whether it goes on.
 void Body::assign_rows(const Equation& e, const std::vector<std::string>& names,
                        const std::vector<Atom>& values, const Shape& rows, const std::string& going) {
     std::vector<std::string> texts;

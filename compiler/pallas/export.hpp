@@ -19,15 +19,15 @@ constexpr int no_variable = -1;
 
 /// A variable, or a scalar literal.
 struct Atom {
-    uint64_t bits = 0;  ///< of a literal
+    uint64_t bits = 0;  ///< bits of a literal
     int variable = no_variable;
-    Type type = Type::none;  ///< of a literal
+    Type type = Type::none;  ///< type of a literal
     bool is_literal() const { return variable == no_variable; }
 };
 
 struct IndexDim {
     bool slice = false;
-    Atom start;  ///< of the slice, or the index itself
+    Atom start;  ///< start of the slice, or the index itself
     int64_t size = 1, stride = 1;
 };
 struct Transform {
@@ -53,7 +53,7 @@ struct Equation {
     std::vector<Ref> refs;
     std::vector<int> out;
     std::vector<Block> blocks;
-    Json parameters;  ///< by name
+    Json parameters;  ///< indexed by name
     std::string_view line;
 
     Shape list(const char* name) const;
@@ -117,7 +117,7 @@ struct Array {
     std::string name;
     Type type = Type::none;
     Shape shape;
-    std::string data;  ///< of a constant
+    std::string data;  ///< bytes of a constant
 };
 struct Export {
     std::string name;

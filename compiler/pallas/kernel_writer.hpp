@@ -19,7 +19,7 @@ class KernelWriter {
   public:
     /// Declares a buffer; its name, with a number where that is taken.
     std::string buffer(const std::string& name, const char* access, Type type, int64_t count);
-    /// A statement, behind a `line` where it comes from another one than the statement before it.
+    /// Writes a statement, after a `line` where it comes from another one than the statement before it.
     template <typename... Parts>
     void line(fmt::format_string<Parts...> text, Parts&&... parts) {
         write_source();
@@ -27,19 +27,19 @@ class KernelWriter {
         append_format(body_, text, std::forward<Parts>(parts)...);
         body_ += '\n';
     }
-    /// endif, else: and the like, which are no statements.
+    /// Writes endif, else: and the like, which are no statements.
     void close(std::string_view word) { body_.append("    ").append(word).append("\n"); }
-    /// Where the statements from here on come from, in Python; gives what it was.
+    /// Sets where the statements from here on come from, in Python; returns what it was.
     std::string_view set_source(std::string_view source) { return std::exchange(source_, source); }
     void let(std::string_view name, std::string_view value);
-    /// `let` of a new variable; its name.
+    /// Writes `let` of a new variable; returns its name.
     std::string let(std::string_view value);
     std::string fresh(const std::string& name);
-    /// The same for a variable of the export.
+    /// Returns the same for a variable of the export.
     std::string variable(int number);
-    /// Memory for so many statements, in one piece.
+    /// Reserves memory for so many statements, in one piece.
     void reserve(size_t statements) { body_.reserve(statements * 64); }
-    /// The whole; nothing is written after it.
+    /// Returns the whole; nothing is written after it.
     std::string take_text(const std::string& kernel);
 
   private:
@@ -47,26 +47,27 @@ class KernelWriter {
 
     std::vector<std::string> buffers_;
     std::string body_;
-    std::string_view source_, written_source_;  ///< of the export
+    std::string_view source_, written_source_;  ///< lines of the export
     std::unordered_map<std::string, int> taken_;
     std::vector<bool> named_;  ///< variables of the export
     int temporaries_ = 0;
 };
 
-/// What buffers hold of a type: a byte of bools, of floats of 8 bits, and of whole numbers of 4 and 2 bits.
+/// Returns what buffers hold of a type: a byte of bools, of floats of 8 bits, and of whole numbers of 4 and 2
+/// bits.
 Type stored(Type type);
-/// An expression of that type as one of `type`, and the other way round.
+/// Returns an expression of that type as one of `type`, and the other way round.
 std::string loaded(Type type, const std::string& value);
 std::string to_store(Type type, const std::string& value);
 
-/// A scalar of some type, in kernel text.
+/// Returns a scalar of some type, in kernel text.
 std::string literal(Type type, uint64_t bits);
 inline std::string index_text(int64_t value) { return literal(Type::i32, static_cast<uint32_t>(value)); }
 std::string join(const Shape& numbers);
 std::string braces(const Shape& numbers);          ///< "{1, 2}"; of none: nothing
-Shape strung(std::initializer_list<Shape> lists);  ///< one behind the other
+Shape strung(std::initializer_list<Shape> lists);  ///< joins them one after the other
 
-/// Where a ref lies: a buffer, and of several slots the one that counts now.
+/// Place of a ref: a buffer, and of several slots the one that counts now.
 struct RefPlace {
     std::string buffer;
     Type type = Type::none;  ///< none: a semaphore
@@ -90,7 +91,7 @@ struct RefView {
         Sum start;
         int64_t size = 1, stride = 1;
         bool dropped = false;  ///< indexed by a number
-        int64_t extent = 1;    ///< of the array
+        int64_t extent = 1;    ///< extent of the array
 
         bool is_whole() const {
             return size == extent && (stride == 1 || size == 1) && start.expression.empty() &&
@@ -101,7 +102,7 @@ struct RefView {
     std::vector<Dim> dims;
     size_t applied = 0;  ///< transforms that it holds
     Shape shape() const;
-    /// Of its window: with the slot, and with what numbers index.
+    /// Returns the shape of its window: with the slot, and with what numbers index.
     Shape window_shape() const;
     bool is_whole() const { return shape() == window_shape(); }
     /// Takes another shape if that only splits or joins dimensions which are whole.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t alignment = 64;
 
-/// How a type is stored in DDR.
+/// Returns how a type is stored in DDR.
 ElemType elem_of(Type type) { return *parse_elem_type(kernel::name_of(stored(type))); }
 
 class Lowering {
@@ -130,7 +130,7 @@ class Lowering {
         follow(last_task());
     }
 
-    /// Steps run in order.
+    /// Lets steps follow in order.
     void follow(proto::Task& task) {
         if (steps_++ > 0) task.add_dep(last_);
         last_ = static_cast<uint32_t>(program_.message().statement_size() - 1);

@@ -4,7 +4,7 @@
 
 namespace kpu::compiler::pallas {
 
-/// The program of an export: arrays in DDR, a launch for each call, in order. Throws UserError.
+/// Returns the program of an export: arrays in DDR, a launch for each call, in order. Throws UserError.
 Module lower(const Export& program, const std::string& origin);
 
 }  // namespace kpu::compiler::pallas

@@ -4,7 +4,7 @@
 namespace kpu::compiler::pallas {
 namespace {
 
-/// For each element that moves its place in an array.
+/// Returns, for each element that moves, its place in an array.
 std::string places(KernelWriter& out, const Move& move, int64_t offset, const Shape& strides) {
     const std::string sizes = move.size.empty() ? "" : "{" + join(move.size) + "}";
     std::string sum = out.let(fmt::format("broadcast_to{}({})", sizes, index_text(offset)));

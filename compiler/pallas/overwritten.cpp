@@ -5,7 +5,7 @@
 namespace kpu::compiler::pallas {
 namespace {
 
-/// Whether a ref is written as a whole where an equation stores through it.
+/// True if a ref is written as a whole where an equation stores through it.
 bool is_whole(const Ref& ref, const Shape& shape) {
     if (ref.at.empty()) return true;
     const Transform& only = ref.at[0];

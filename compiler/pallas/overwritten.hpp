@@ -4,7 +4,7 @@
 
 namespace kpu::compiler::pallas {
 
-/// Whether the first thing that a body does with a ref of this shape is to write all of it.
+/// True if the first thing that a body does with a ref of this shape is to write all of it.
 bool is_overwritten(const Block& body, int ref, const Shape& shape);
 
 }  // namespace kpu::compiler::pallas

@@ -10,17 +10,17 @@
 namespace kpu::compiler::pallas {
 namespace {
 
-/// Of a blocked operand: its slots, where its block starts now, and what is on its way.
+/// Window of a blocked operand: its slots, where its block starts now, and what is on its way.
 struct Window {
     const Operand* operand = nullptr;
     RefPlace place;
     std::string semaphore;
     std::vector<std::string> starts;  ///< variables
     std::string fresh;                ///< bool: the block was copied for this step and nobody waited yet
-    std::string busy;                 ///< of an output: copies on their way
-    std::string line;                 ///< of its copies
+    std::string busy;                 ///< for an output: copies on their way
+    std::string line;                 ///< line of its copies
     bool constant = false;            ///< its block is always the same
-    bool loaded = false;              ///< of an output: its block begins as what the array holds
+    bool loaded = false;              ///< for an output: its block begins as what the array holds
     bool is_output() const { return operand->role == Operand::Role::output; }
     bool starts_full() const { return !is_output() || loaded; }
     int64_t bytes() const {
@@ -135,7 +135,7 @@ class CallLowering {
         }
     }
 
-    /// Whether its array is that of an input too, which was copied there before the call.
+    /// True if its array is that of an input too, which was copied there before the call.
     bool is_aliased(const Operand& operand) const {
         return std::any_of(call_.aliases.begin(), call_.aliases.end(),
                            [&](const auto& pair) { return &call_.operands[pair.second] == &operand; });
@@ -149,7 +149,7 @@ class CallLowering {
                 fmt::format("{}: a block and its ref differ in size. Fix: export it again.", call_.line));
     }
 
-    /// Of a static grid, how many; -1: not known.
+    /// Returns the number of steps of a static grid; -1: not known.
     int64_t steps_known() const {
         int64_t steps = 1;
         for (const GridAxis& axis : call_.grid) {
@@ -162,7 +162,7 @@ class CallLowering {
         return steps;
     }
 
-    /// Prefetch operands, operands without blocks, and bounds: copied before the first step.
+    /// Reads prefetch operands, operands without blocks, and bounds: copied before the first step.
     void read_whole_operands() {
         std::vector<std::pair<const Operand*, std::string>> copied;
         for (const Operand& operand : call_.operands) {
@@ -224,7 +224,7 @@ class CallLowering {
         body_.set_grid(grid_, sizes_);
     }
 
-    /// The starts of a block at grid indices, as expressions.
+    /// Returns the starts of a block at grid indices, as expressions.
     std::vector<std::string> starts_at(const Window& window, const std::vector<std::string>& at) {
         const BlockSpec& block = *window.operand->block;
         if (block.map.inputs.size() != at.size())
@@ -248,7 +248,7 @@ class CallLowering {
         return starts;
     }
 
-    /// A slot, with the squeezed dimensions too.
+    /// Returns a slot, with the squeezed dimensions too.
     static std::string slot_window(const Window& window, const std::string& slot) {
         Shape slots{window.place.slots}, one{1};
         std::string zeros;
@@ -260,7 +260,7 @@ class CallLowering {
         return fmt::format("window{{{}, {}}}({}{})", join(slots), join(one), slot, zeros);
     }
 
-    /// A copy between the array and a slot.
+    /// Copies a block between the array and a slot.
     void copy_block(const Window& window, const std::vector<std::string>& starts, const std::string& slot,
                     bool out) {
         const Operand& operand = *window.operand;
@@ -368,7 +368,7 @@ class CallLowering {
             if (names[i] != values[i]) out_.line("{} = {}", names[i], values[i]);
     }
 
-    /// The first blocks have all the bandwidth: they are here before copies of the second ones start.
+    /// Begins. The first blocks have all the bandwidth: they are here before copies of the second ones start.
     void begin() {
         for (Window& window : windows_) {
             set(window.starts, starts_at(window, grid_));
@@ -380,7 +380,7 @@ class CallLowering {
         }
     }
 
-    /// Of the next step: the last axis goes first, and carries into the one before it.
+    /// Returns the indices of the next step: the last axis goes first, and carries into the one before it.
     std::vector<std::string> next_indices() {
         std::vector<std::string> next(grid_.size());
         std::string carry;
@@ -394,7 +394,7 @@ class CallLowering {
         return next;
     }
 
-    /// A bool: there is a next step, and its block is another one. The starts become variables.
+    /// Returns a bool: there is a next step, and its block is another one. The starts become variables.
     std::string changed(const Window& window, std::vector<std::string>& next, const std::string& more) {
         std::string differs;
         for (size_t d = 0; d < next.size(); ++d) {
@@ -406,7 +406,7 @@ class CallLowering {
         return differs.empty() ? "false" : out_.let(fmt::format("{} & ({})", more, differs));
     }
 
-    /// Where there is a slot for the next block, its copy runs under this step.
+    /// Starts the copy of the next block under this step, where there is a slot for it.
     void start_next(const Window& window, const std::vector<std::string>& next, const std::string& change) {
         if (window.constant || window.place.slots == 1) return;
         out_.line("if {}:", change);
@@ -432,8 +432,9 @@ class CallLowering {
         out_.close("endif");
     }
 
-    /// When the block changes or nothing comes after it. A slot is free again when its copy is through; only
-    /// then does the next block that begins full come, and is waited for: its semaphore counts nothing else.
+    /// Writes back when the block changes or nothing comes after it. A slot is free again when its copy is
+    /// through; only then does the next block that begins full come, and is waited for: its semaphore counts
+    /// nothing else.
     void write_back(Window& window, const std::vector<std::string>& next, const std::string& change,
                     const std::string& more) {
         out_.line("if {}:", change == "false" ? "!" + more : fmt::format("{} | !{}", change, more));

@@ -5,7 +5,7 @@
 
 namespace kpu::compiler::pallas {
 
-/// Of a key of two words and a counter of two: two words of random bits.
+/// Writes two words of random bits for a key of two words and a counter of two.
 bool Body::random(const Equation& e) {
     if (e.op != "threefry2x32") return false;
     constexpr std::array<std::array<int, 4>, 2> rotations = {{{13, 15, 26, 6}, {17, 29, 16, 24}}};

@@ -1,4 +1,4 @@
-// JSON to Export: every number is checked here, so that nothing behind it looks at untrusted ones.
+// JSON to Export: every number is checked here, so that nothing after it looks at untrusted ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,14 +59,14 @@ class Reader {
             const auto is = [&](std::string_view key) { return item.key() == key; };
             if (std::none_of(needed.begin(), needed.end(), is) &&
                 std::none_of(optional.begin(), optional.end(), is))
-                fail(fmt::format("`{}` is no key of the form", item.key()));
+                fail(fmt::format("`{}` is not a key of the form", item.key()));
         }
     }
     Json list(const Json& object, const char* key, size_t most) const {
         return items(object.find(key), key, most);
     }
     Json items(const Json& found, const char* what, size_t most) const {
-        if (!found.is_array()) fail(fmt::format("`{}` is no list", what));
+        if (!found.is_array()) fail(fmt::format("`{}` is not a list", what));
         if (found.size() > most)
             fail(fmt::format("`{}` has more than {} members", what, most), "Fix: export a smaller program.");
         return found;
@@ -92,7 +92,7 @@ class Reader {
         const Shape result = numbers(value, "shape");
         int64_t count = 1;
         for (const int64_t size : result) {
-            if (size < 0 || size > INT32_MAX) fail(fmt::format("{} is no size", size));
+            if (size < 0 || size > INT32_MAX) fail(fmt::format("size {} must be 0 to 2^31 - 1", size));
             if (size > 0 && count > (int64_t{1} << 31) / size)
                 fail("an array of more than 2^31 elements", "Fix: use smaller arrays.");
             count *= size;
@@ -103,7 +103,7 @@ class Reader {
     Type type(std::string_view name) const {
         const auto found = kernel::parse_type(name);
         if (!found || !kernel::contains(kernel::tile_types, *found))
-            fail(fmt::format("`{}` is no element type", name));
+            fail(fmt::format("`{}` is not an element type", name));
         return *found;
     }
     std::string_view line(const Json& object) const { return line_of(object.find("line")); }
@@ -158,7 +158,7 @@ class Reader {
             result.kind = name == "reshape" ? Transform::Kind::reshape : Transform::Kind::transpose;
             result.numbers = shape(what);
         } else {
-            fail(fmt::format("`{}` is no transform", name));
+            fail(fmt::format("`{}` is not a transform", name));
         }
         return result;
     }
@@ -186,7 +186,8 @@ class Reader {
         return result;
     }
 
-    /// What every equation may have; of several members with one key the last counts. The others are its parameters.
+    /// Members that every equation may have; of several members with one key the last counts. The others are
+    /// its parameters.
     struct Parts {
         Json op, line, in, out, refs, blocks;
         explicit Parts(const Json& equation) {
@@ -242,7 +243,7 @@ class Reader {
         result.name = text(value, "name");
         where_ = fmt::format("array `{}`", result.name);
         if (!kernel::is_identifier(result.name) || !names_.insert(text(value, "name")).second)
-            fail("its name is no new identifier");
+            fail("its name is not a new identifier");
         result.type = type(text(value, "type"));
         result.shape = shape(value.find("shape"));
         const std::string_view role = text(value, "role");
@@ -251,7 +252,8 @@ class Reader {
                       : role == "output"  ? Role::output
                       : role == "between" ? Role::between
                                           : Role::constant;
-        if (result.role == Role::constant && role != "constant") fail(fmt::format("`{}` is no role", role));
+        if (result.role == Role::constant && role != "constant")
+            fail(fmt::format("`{}` is not a role", role));
         if (static_cast<bool>(value.find("data")) != (result.role == Role::constant))
             fail("constants have `data`, others do not");
         const auto bytes =
@@ -274,7 +276,7 @@ class Reader {
                               : c == '+'             ? 62
                               : c == '/'             ? 63
                                                      : -1;
-            if (value < 0) fail("its data is no base64");
+            if (value < 0) fail("its data is not base64");
             bits = bits << 6 | static_cast<uint32_t>(value);
             have += 6;
             if (have < 8) continue;
@@ -372,7 +374,7 @@ class Reader {
         result.bound =
             static_cast<int>(whole(value.find("bound"), 0, static_cast<int64_t>(call.operands.size()) - 1));
         if (call.operands[static_cast<size_t>(result.bound)].role != Operand::Role::bound)
-            fail("a bound is no such operand");
+            fail("a bound is not such an operand");
         return result;
     }
     Operand operand(const Json& value) {
@@ -391,13 +393,14 @@ class Reader {
         else if (role == "output")
             result.role = Role::output;
         else
-            fail(fmt::format("`{}` is no role", role));
+            fail(fmt::format("`{}` is not a role", role));
         if (result.role != Role::bound) result.ref = variable(value.find("ref"));
         if (const Json block = value.find("block")) result.block = block_spec(block, result.shape);
         if (result.block && result.shape.size() > kernel::max_copy_rank) join_dimensions(result);
         return result;
     }
-    /// A copy has few dimensions: those that a block has whole are one with the dimension before.
+    /// Joins dimensions of a copy, which has few: those that a block has whole are one with the dimension
+    /// before.
     static void join_dimensions(Operand& operand) {
         std::vector<BlockDim>& dims = operand.block->dims;
         std::vector<Atom>& places = operand.block->map.results;
@@ -427,7 +430,7 @@ class Reader {
             else if (kind == "element" && one.size() == 4)
                 dim.kind = BlockDim::Kind::element;
             else if (kind != "blocked" || one.size() != 2)
-                fail(fmt::format("`{}` is no dimension of a block", kind));
+                fail(fmt::format("`{}` is not a dimension of a block", kind));
             if (one.size() > 1) dim.size = whole(*++part, 1, INT32_MAX);
             if (one.size() == 4) dim.low = whole(*++part, 0, INT32_MAX);
             result.dims.push_back(dim);
@@ -481,7 +484,7 @@ Export read_export(const std::string& bytes, const std::string& origin) {
     auto document = JsonDocument::parse(bytes);
     if (document == nullptr)
         throw UserError(
-            fmt::format("{}: error: this is no JSON, or is cut off. Fix: export it again.", origin));
+            fmt::format("{}: error: this is not JSON, or is cut off. Fix: export it again.", origin));
     return Reader(std::move(document), origin).run();
 }
 

@@ -31,7 +31,7 @@ const RefPlace& Body::place(const Equation& e, const Ref& ref) const {
     return found->second;
 }
 
-/// As much of the transforms as makes a window.
+/// Applies as much of the transforms as makes a window.
 RefView Body::view(const Equation& e, const Ref& ref) const {
     RefView view;
     view.place = &place(e, ref);
@@ -86,7 +86,7 @@ void Body::direct_store(const RefView& view, const std::string& value, const std
         out_.line("masked_store({}, {}, {}, {})", view.place->buffer, view.window(), mask, stored);
 }
 
-/// An operand as the mask of a window.
+/// Returns an operand as the mask of a window.
 std::string Body::mask(const Equation& e, size_t at, const RefView& view) {
     const Shape own = type_of(operand(e, at)).shape, whole = view.window_shape();
     const std::string value = in(e, at);
@@ -95,7 +95,7 @@ std::string Body::mask(const Equation& e, size_t at, const RefView& view) {
     return own == whole ? value : fmt::format("reshape{}({})", braces(whole), value);
 }
 
-/// Behind transforms that are no window all of it moves, and the mask selects.
+/// Loads with a mask. After transforms that are no window all of it moves, and the mask selects.
 void Body::masked_load(const Equation& e, const Ref& ref) {
     const RefView from = view(e, ref);
     const bool direct = !from.place->in_ddr && from.applied == ref.at.size();
@@ -147,7 +147,8 @@ void Body::store(const Equation& e, const Ref& ref, const std::string& value) {
     direct_store(to, values.front().name);
 }
 
-/// Of an indexer with arrays or strides on a value: for each element of the result its place, row-major.
+/// Returns, for an indexer with arrays or strides on a value, the row-major place of each element of the
+/// result.
 Body::Value Body::places_of(const Equation& e, const Shape& shape, const Transform& transform) {
     if (transform.dims.size() != shape.size()) refuse(e, "indices of another rank. Fix: export it again.");
     const Shape strides = strides_of(shape);
@@ -241,7 +242,7 @@ Body::Value Body::transformed(const Equation& e, const Value& x, const Transform
     return result;
 }
 
-/// `before` with the part that the transform sees replaced by `after`.
+/// Returns `before` with the part that the transform sees replaced by `after`.
 std::string Body::untransformed(const Equation& e, const Value& before, const Transform& transform,
                                 const Value& after) {
     switch (transform.kind) {
@@ -283,7 +284,7 @@ bool Body::access(const Equation& e) {
     return true;
 }
 
-/// The buffer of a semaphore, and its index there.
+/// Returns the buffer of a semaphore, and its index there.
 std::string Body::semaphore(const Equation& e, const Ref& ref, std::string& index) {
     const RefView at = view(e, ref);
     if (at.place->type != Type::none || at.applied != ref.at.size() || count_of(at.shape()) != 1)

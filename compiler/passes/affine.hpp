@@ -16,7 +16,7 @@ struct Product {
     bool has_bias = false;
 };
 
-/// Nothing when the node is none, or has an addend that is no constant vector.
+/// Returns the product; nothing when the node is none, or has an addend that is no constant vector.
 std::optional<Product> product_at(const Rewriter& graph, NodeId node);
 
 /// result = value * scale + shift along the last dimension, from a node with a constant that is the only reader
@@ -28,7 +28,8 @@ struct Affine {
 };
 std::optional<Affine> affine_behind(const Rewriter& graph, ValueId value);
 
-/// The product moves to where `last` is and takes over its result; with other weights and another bias.
+/// Replaces a product: it moves to where `last` is and takes over its result; with other weights and another
+/// bias.
 void replace_product(Rewriter& graph, NodeId last, const Product& product, ValueId weights,
                      const std::vector<double>& bias);
 

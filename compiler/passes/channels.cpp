@@ -8,7 +8,7 @@
 namespace kpu::passes {
 namespace {
 
-/// Columns [first, first + count) of the last dimension of a constant, with their scales.
+/// Returns columns [first, first + count) of the last dimension of a constant, with their scales.
 ValueId constant_columns(Rewriter& rewriter, ValueId id, int64_t first, int64_t count) {
     const graph::Value from = rewriter.graph.value(id);
     const size_t last = from.shape.rank - 1U;

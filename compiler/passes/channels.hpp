@@ -9,7 +9,7 @@ namespace kpu::passes {
 /// nothing, as it is a view.
 ValueId channels_of(Rewriter& rewriter, const Node& node, ValueId id, int64_t first, int64_t count);
 
-/// Whether its channels have scales of their own.
+/// True if its channels have scales of their own.
 bool is_per_channel(const graph::Value& value);
 
 }  // namespace kpu::passes

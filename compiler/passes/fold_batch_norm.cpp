@@ -15,7 +15,7 @@ bool all_finite(const std::vector<double>& numbers) {
     return true;
 }
 
-/// W[..., c] * scale[c]
+/// Returns W[..., c] * scale[c].
 ValueId scaled_weights(Rewriter& rewriter, ValueId weights, const std::vector<double>& scale) {
     const graph::Value& w = rewriter.graph.value(weights);
     std::vector<double> elements = graph::numbers(w);

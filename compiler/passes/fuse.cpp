@@ -1,4 +1,4 @@
-// Groups: a node with the chain of elementwise nodes behind it, which stays on chip.
+// Groups: a node with the chain of elementwise nodes after it, which stays on chip.
 #include <algorithm>
 #include <set>
 
@@ -52,7 +52,7 @@ class Fusion {
         for (const NodeId id : chain) group_[id] = chains_.size();
     }
 
-    /// The node that alone reads what this one makes, if it can follow in the same group; -1.
+    /// Returns the node that alone reads what this one makes, if it can follow in the same group; -1.
     int32_t next_link(NodeId id) const {
         const Node& node = graph_.nodes[id];
         if (node.alone || node.outputs.size() != 1) return -1;

@@ -17,7 +17,7 @@ struct GroupedConvolution {
     ElemType x, w, y;
 };
 
-/// Cycles of the array, and until DRAM has brought W, for some of the groups with so many in one.
+/// Returns the cycles of the array, and until DRAM has brought W, for some of the groups with so many in one.
 double cycles(const Options& options, const GroupedConvolution& of, int64_t groups, int64_t merged) {
     const auto n = static_cast<uint64_t>(of.out * merged),
                k = static_cast<uint64_t>(of.window * of.in * merged),
@@ -27,14 +27,15 @@ double cycles(const Options& options, const GroupedConvolution& of, int64_t grou
            bytes / options.ddr_bytes_per_cycle;
 }
 
-/// The same for all of them; those that are left, fewer than `merged`, are another convolution.
+/// Returns the same for all of them; those that are left, fewer than `merged`, are another convolution.
 double all_cycles(const Options& options, const GroupedConvolution& of, int64_t merged) {
     const int64_t rest = of.groups % merged;
     const double whole = cycles(options, of, of.groups - rest, merged);
     return rest == 0 ? whole : whole + cycles(options, of, rest, rest);
 }
 
-/// The fewest groups in one that are about as fast as any: zeros take memory. None are left over, unless that is much faster, as with
+/// Returns the fewest groups in one that are about as fast as any: zeros take memory. None are left over,
+/// unless that is much faster, as with 97 channels.
 /// 97 channels.
 int64_t best_merge(const Options& options, const GroupedConvolution& of) {
     constexpr double about = 1.03, worth = 0.9;
@@ -53,7 +54,8 @@ int64_t best_merge(const Options& options, const GroupedConvolution& of) {
     return merged;
 }
 
-/// Each block of W, with so many groups, where it is among those that are merged; beside them what stands for zero.
+/// Places each block of W, with so many groups, where it is among those that are merged; beside them what
+/// stands for zero.
 graph::Data on_diagonal(const graph::Value& w, const GroupedConvolution& of, int64_t groups, int64_t merged) {
     const auto each = static_cast<size_t>(graph::element_bytes(w.elem));
     const int64_t columns = groups * of.out, rows = of.in * merged;
@@ -88,7 +90,7 @@ struct Part {
     int64_t first, count, merged;
 };
 
-/// Operands and attributes of the convolution of a part.
+/// Returns the operands and attributes of the convolution of a part.
 std::pair<std::vector<ValueId>, BoundAttrs> convolution_of(Rewriter& rewriter, const Node& node,
                                                            const GroupedConvolution& of, const Part& part) {
     std::vector<ValueId> operands = node.inputs;
@@ -107,7 +109,7 @@ std::pair<std::vector<ValueId>, BoundAttrs> convolution_of(Rewriter& rewriter, c
     return {std::move(operands), std::move(attrs)};
 }
 
-/// Nothing: they stay as they are.
+/// Returns the grouped convolution; nothing: they stay as they are.
 std::optional<GroupedConvolution> groups_of(const Graph& graph, const Node& node) {
     if (!is_convolution(node)) return std::nullopt;
     const graph::Value &x = graph.value(node.inputs[0]), &w = graph.value(node.inputs[1]),

@@ -22,7 +22,7 @@ struct Steps {
         bool stays = false;           ///< an output
     };
     std::vector<std::vector<NodeId>> nodes;
-    std::vector<std::vector<uint32_t>> arrays;  ///< of each step, without repetition
+    std::vector<std::vector<uint32_t>> arrays;  ///< arrays of each step, without repetition
     std::vector<std::vector<uint32_t>> before;  ///< steps that make what each step reads
     std::vector<Array> all;
 };
@@ -59,7 +59,7 @@ class StepBuilder {
         steps_.all.push_back({packed_bytes(value.elem, value.elements()), maker, {}, false});
     }
 
-    /// Nodes of one form come one behind the other: each form is a part of the program that may not run.
+    /// Keeps nodes of one form together: each form is a part of the program that may not run.
     void keep_apart(std::optional<uint32_t> form) {
         const auto step = static_cast<uint32_t>(steps_.nodes.size() - 1);
         if (form != form_) before_form_ = step > 0 && form_ ? std::optional(step - 1) : std::nullopt;
@@ -100,13 +100,13 @@ class StepBuilder {
     }
 
     const Graph& graph_;
-    std::vector<int32_t> array_;                  ///< of each value; -1: none
+    std::vector<int32_t> array_;                  ///< array of each value; -1: none
     std::vector<int32_t> maker_;                  ///< step; -1: none
-    std::optional<uint32_t> form_, before_form_;  ///< of the last node; the last step of the form before
+    std::optional<uint32_t> form_, before_form_;  ///< form of the last node; the last step of the form before
     Steps steps_;
 };
 
-/// What lives while each step runs, and behind it, in the order of the graph.
+/// Bytes that live while each step runs, and after it, in the order of the graph.
 struct Profile {
     uint64_t start = 0;
     std::vector<uint64_t> during, behind;
@@ -150,8 +150,8 @@ class Window {
         }
     }
 
-    /// An order with a lower peak than `limit`, which is that of the present one; empty: none was found.
-    /// `live`: bytes at the start. `budget`: sets of steps that may still be looked at.
+    /// Returns an order with a lower peak than `limit`, which is that of the present one; empty: none was
+    /// found. `live`: bytes at the start. `budget`: sets of steps that may still be looked at.
     std::vector<size_t> search(uint64_t live, uint64_t limit, int64_t& budget) const {
         const uint64_t all = count_ == 64 ? ~uint64_t{0} : bit(count_) - 1;
         std::priority_queue<State> waiting;
@@ -228,7 +228,7 @@ class Window {
     std::vector<uint64_t> needs_;            ///< steps that must be done before
 };
 
-/// The end of a window that starts at `first`: where least lives.
+/// Returns the end of a window that starts at `first`: where least lives.
 size_t window_end(const Profile& profile, size_t first) {
     constexpr size_t least = 16, most = 32;
     const size_t count = profile.behind.size();
@@ -261,7 +261,7 @@ std::vector<size_t> eager_order(const Steps& steps) {
     }
     std::vector<size_t> order;
     std::vector<uint64_t> before = {
-        profile.start};  // what lives before each place of `order`, and behind the last
+        profile.start};  // what lives before each place of `order`, and after the last
     for (size_t i = 0; i < count; ++i) {
         size_t place = order.size();
         while (frees[i] > makes[i] && place > 0 && order[place - 1] >= after[i] &&
@@ -274,7 +274,7 @@ std::vector<size_t> eager_order(const Steps& steps) {
     return order;
 }
 
-/// Steps in their new order.
+/// Returns the steps in their new order.
 std::vector<size_t> small_order(const Steps& steps) {
     const Profile profile = profile_of(steps);
     std::vector<size_t> result;

@@ -18,7 +18,7 @@ const std::vector<Pass>& pass_table() {
          "transposes cancel, move to where they cost least, into constants and to the host",
          Exactness::rounding, Stage::rewrite},
         {"sink_reshapes", sink_reshapes,
-         "reshapes and joins behind products move behind what is computed row by row", Exactness::bits,
+         "reshapes and joins after products move after what is computed row by row", Exactness::bits,
          Stage::rewrite},
         {"fold_batch_norm", fold_batch_norm, "scales and shifts of channels go into weights and bias",
          Exactness::rounding, Stage::rewrite},
@@ -35,7 +35,7 @@ const std::vector<Pass>& pass_table() {
          Exactness::rounding, Stage::schedule},
         {"strided_reads", read_strided, "1x1 convolutions with strides read the pixels that they use",
          Exactness::bits, Stage::schedule},
-        {"fuse", fuse, "nodes with the elementwise chain behind them become groups", Exactness::bits,
+        {"fuse", fuse, "nodes with the elementwise chain after them become groups", Exactness::bits,
          Stage::schedule},
         {"order", order, "an order of small peak memory", Exactness::bits, Stage::schedule},
     };

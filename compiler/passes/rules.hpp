@@ -16,11 +16,12 @@ void apply_rules(Rewriter& graph, const std::vector<Rule>& rules);
 /// Readers of the node's only output read `value` instead, which is the same; the node goes.
 void replace_by(Rewriter& graph, NodeId node, ValueId value);
 
-/// The node computes the same in another way; makers of operands that nobody needs any more go into it.
+/// Makes the node compute the same in another way; makers of operands that nobody needs any more go into it.
 void become(Rewriter& graph, NodeId node, std::string_view opcode, std::vector<ValueId> operands,
             BoundAttrs attrs = {});
 
-/// An elementwise node of one operand behind a concatenation of products works on each part (sink_reshapes.cpp).
+/// Moves an elementwise node of one operand from after a concatenation of products to each part
+/// (sink_reshapes.cpp).
 bool compute_parts(Rewriter& graph, NodeId node);
 
 extern const std::vector<Rule> arithmetic_rules;  ///< identities, clamps, casts
@@ -28,6 +29,6 @@ extern const std::vector<Rule> view_rules;        ///< transposes, reshapes, sli
 extern const std::vector<Rule> product_rules;     ///< products of what is repeated
 extern const std::vector<Rule> norm_rules;        ///< layernorm, rmsnorm, softmax
 extern const std::vector<Rule> activation_rules;  ///< gelu, silu, hard_swish, ...
-extern const std::vector<Rule> guard_rules;       ///< tests for NaN behind what gives none
+extern const std::vector<Rule> guard_rules;       ///< remove tests for NaN after what gives none
 
 }  // namespace kpu::passes

@@ -1,4 +1,4 @@
-// What changes nothing goes: identities, doubled nodes, views of views.
+// Removes what changes nothing: identities, doubled nodes, views of views.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace kpu::passes {
 namespace {
 
-/// Nodes of one key compute the same.
+/// Returns a key: nodes of one key compute the same.
 std::string key_of(const Graph& graph, const Node& node) {
     std::string key = fmt::format("{} {}", node.opcode, fmt::join(node.inputs, ","));
     for (const BoundAttr& attr : node.attrs.list) {
@@ -34,7 +34,7 @@ bool same_results(const Graph& graph, const Node& a, const Node& b) {
     return true;
 }
 
-/// Nodes that compute the same become one. In order, so that what reads merged values merges too.
+/// Merges nodes that compute the same. In order, so that what reads merged values merges too.
 void merge_doubles(Rewriter& rewriter) {
     Graph& graph = rewriter.graph;
     std::map<std::string, NodeId> first;

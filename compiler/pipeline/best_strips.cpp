@@ -12,16 +12,17 @@
 namespace kpu::pipeline {
 namespace {
 
-/// Of a network's cycles, what all of its DRAM's time is worth: the most that strips may cost, for the energy that they spare.
+/// Share of a network's cycles that all of its DRAM's time is worth: the most that strips may cost, for the
+/// energy that they spare.
 constexpr double worth_of_dram = 0.04;
-/// In which chains that do not pay are left out; each lowers the network once more.
+/// Limit of rounds in which chains that do not pay are left out; each lowers the network once more.
 constexpr int most_rounds = 2;
 
 struct Cost {
     double cycles = 0, dram = 0;
 };
 
-/// What a program costs, in all and by operation.
+/// Cost of a program, in all and by operation.
 struct Costs {
     std::map<std::string, Cost> by_operation;
     Cost all;
@@ -65,7 +66,7 @@ class Choice {
         return compiler::lower(compiler::plan(graph, target_, guide_), target_);
     }
 
-    /// As it is, then without the chains that do not pay.
+    /// Considers a candidate as it is, then without the chains that do not pay.
     void consider(std::optional<compiler::InStrips> candidate, bool heads_apart) {
         std::set<std::string> left_out;
         for (int round = 0; candidate && round <= most_rounds; ++round) {
@@ -106,7 +107,7 @@ class Choice {
     graph::Graph graph_;
     const compiler::Target& target_;
     const compiler::Guide& guide_;
-    std::map<std::string, Cost> whole_;  ///< of the network without strips, by operation
+    std::map<std::string, Cost> whole_;  ///< costs of the network without strips, by operation
     Cost of_whole_;
     InBestStrips best_;
     double least_ = 0;  ///< price of the best

@@ -65,7 +65,7 @@ class Compilation {
     }
 
   private:
-    /// What passes ask before they choose between forms of a node.
+    /// Adds what passes ask before they choose between forms of a node.
     void add_device(passes::Options& options) const {
         options.supports = supports_of(target_);
         options.ddr_bytes_per_cycle = target_.ddr_bytes_per_cycle;
@@ -79,7 +79,7 @@ class Compilation {
         };
     }
 
-    /// Of a device that its own shape keeps from using what it has.
+    /// Tells of a device that its own shape keeps from using what it has.
     void tell(const Division& division, const compiler::Plan& plan) const {
         const size_t works = division.target.engines.size(), all = target_.engines.size();
         if (works < all) {

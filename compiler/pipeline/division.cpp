@@ -13,7 +13,8 @@
 namespace kpu::pipeline {
 namespace {
 
-/// What tensors between operations move to and from DRAM that L2 would hold if nothing else were there.
+/// Bytes of tensors between operations, moved to and from DRAM, that L2 would hold if nothing else were
+/// there.
 struct CrowdedOut {
     uint64_t bytes = 0, traffic = 0;
 };
@@ -28,7 +29,7 @@ CrowdedOut crowded_out(const compiler::Plan& plan, const compiler::Target& targe
     return sum;
 }
 
-/// What inputs of operations move from DRAM beyond once.
+/// Returns what inputs of operations move from DRAM beyond once.
 uint64_t read_again(const compiler::Plan& plan) {
     double bytes = 0;
     for (const compiler::PlannedOp& op : plan.ops) {
@@ -86,8 +87,9 @@ class Divisions {
     /// Of DRAM's time, for its energy, where a program takes hardly longer.
     static constexpr double much_of_dram = 0.2, as_fast = 1.008;
 
-    /// From the first gain on, as long as there is one: of many engines even a half may exceed L2. Strips for the most staging
-    /// tell little of those for less: the first part gets its own.
+    /// Shrinks the staging. Tries from the first gain on, as long as there is one: of many engines even a
+    /// half may exceed L2. Strips for the most staging tell little of those for less: the first part gets its
+    /// own.
     void shrink_staging(size_t engines) {
         bool gained = false;
         for (const uint64_t parts : {2, 4, 8}) {
@@ -98,7 +100,7 @@ class Divisions {
         }
     }
 
-    /// All of the device, or what the mapping file says.
+    /// Returns all of the device, or what the mapping file says.
     Part wished() const {
         const compiler::DeviceWish& wish = guide_.wishes.device();
         const auto checked = [](const char* what, const std::optional<int64_t>& of, uint64_t most) {
@@ -119,7 +121,8 @@ class Divisions {
         return smaller;
     }
 
-    /// With the strips of the best so far: one plan tells whether those for this part are worth a search.
+    /// Divides with the strips of the best so far: one plan tells whether those for this part are worth a
+    /// search.
     Division uncut(const Part& part) const {
         compiler::Target smaller = target_;
         compiler::Guide guide = guide_;
@@ -138,7 +141,7 @@ class Divisions {
                 0};
     }
 
-    /// Whether it is the best so far. `as_cut`: not if it is slow with the strips of the best so far.
+    /// True if it is the best so far. `as_cut`: not if it is slow with the strips of the best so far.
     bool consider(const Part& part, bool as_cut = false) {
         try {
             if (as_cut && is_slow(uncut(part))) return false;
@@ -159,8 +162,8 @@ class Divisions {
         }
     }
 
-    /// By closed forms, which take less time than a program and its schedule; of all engines, whose strips may stay, by these
-    /// as well.
+    /// True if the trial is slow by closed forms, which take less time than a program and its schedule; for
+    /// all engines, whose strips may stay, by these as well.
     bool is_slow(Division trial) {
         constexpr double slack = 1.1;
         const auto predicted = [](const compiler::Plan& plan) {

@@ -21,11 +21,11 @@ using compiler::Tiling;
 /// Mappings of each operation that are compared: as many as make programs of so many statements in all.
 constexpr size_t least_compared = 8, most_compared = 16, compared_statements = 1 << 15;
 constexpr size_t most_programs = 4;  ///< in memory at once
-/// Of so few operations also mappings behind the best, and those of smaller devices, are compared, and the best of them, which
-/// execute so many tasks in all trials, are simulated in a moment.
+/// Limits of effort: of so few operations also mappings after the best, and those of smaller devices, are
+/// compared, and the best of them, which execute so many tasks in all trials, are simulated in a moment.
 constexpr size_t few_operations = 4, compared_of_few = 256, simulated_of_few = 48;
 constexpr uint64_t simulated_tasks = 1 << 16;
-constexpr double near_least = 1.03;  ///< of its bounds: what comes so near to them stays as it is
+constexpr double near_least = 1.03;  ///< nearness to its bounds: what comes so near to them stays as it is
 
 /// Cycles of a program, and those that each of its operations is charged.
 struct Verdict : compiler::Simulated {
@@ -41,9 +41,10 @@ struct Judge {
     size_t most = most_compared;  ///< mappings of an operation
 };
 
-/// In the program, beside what is computed before and behind it, an operation may take another time than alone. So whole
-/// programs are compared: in each, every operation has its next mapping. As the cycles that operations are charged sum to
-/// those of the program, the mappings that were charged least are put together, and the fastest of all programs is taken.
+/// Comparison of whole programs: in the program, beside what is computed before and after it, an operation
+/// may take another time than alone. In each program, every operation has its next mapping. As the cycles
+/// that operations are charged sum to those of the program, the mappings that were charged least are put
+/// together, and the fastest of all programs is taken.
 class Comparison {
   public:
     Comparison(const compiler::Target& target, Judge judge) : target_(target), judge_(std::move(judge)) {}
@@ -79,14 +80,14 @@ class Comparison {
         return *std::move(program);
     }
 
-    /// Of the fastest of the programs whose operations all have mappings of one number.
+    /// Returns the verdict on the fastest of the programs whose operations all have mappings of one number.
     const Verdict& verdict() const { return verdict_; }
 
   private:
     size_t place(size_t op, size_t number) const {
         return open_[op] ? std::min(number, mappings_[op].size() - 1) : 0;
     }
-    /// With the mapping of this number of each operation, or its last one.
+    /// Lowers with the mapping of this number of each operation, or its last one.
     Lowered lowered(const std::vector<size_t>& numbers) const {
         std::vector<Tiling> tilings;
         for (size_t i = 0; i < mappings_.size(); ++i) tilings.push_back(mappings_[i][place(i, numbers[i])]);
@@ -95,7 +96,7 @@ class Comparison {
 
     std::vector<size_t> all(size_t number) const { return std::vector<size_t>(mappings_.size(), number); }
 
-    /// Of the program in which each operation has its first mapping, of that of second ones, and so on.
+    /// Judges the program in which each operation has its first mapping, that of second ones, and so on.
     std::vector<Verdict> judged(const Lowered& first) const {
         const auto statements =
             static_cast<size_t>(std::max(1, first.emitted.module.program.statement_size()));
@@ -109,7 +110,7 @@ class Comparison {
         return result;
     }
 
-    /// What shares a constant is in one class.
+    /// Finds the classes: what shares a constant is in one class.
     void find_classes() {
         std::map<graph::ValueId, size_t> readers;
         for (size_t i = 0; i < base_.ops.size(); ++i) {
@@ -122,8 +123,8 @@ class Comparison {
         }
     }
 
-    /// By operation: its mapping that was charged least, each in its program. Those of a class are cut alike, so that each
-    /// finds what another one left in L2: their charges are summed.
+    /// Returns, for each operation, its mapping that was charged least, each in its program. Those of a class
+    /// are cut alike, so that each finds what another one left in L2: their charges are summed.
     std::vector<size_t> least_charged(const std::vector<Verdict>& of) const {
         std::vector<size_t> numbers = all(0);
         std::vector<double> least(mappings_.size(), std::numeric_limits<double>::infinity());
@@ -144,17 +145,18 @@ class Comparison {
     const compiler::Target& target_;
     const Judge judge_;
     compiler::Plan base_;                        ///< that the mappings are alternatives in
-    std::vector<bool> open_;                     ///< by operation: its mappings are compared
-    std::vector<std::vector<Tiling>> mappings_;  ///< by operation
-    std::vector<size_t> class_;                  ///< by operation: the first that it shares constants with
+    std::vector<bool> open_;                     ///< for each operation: its mappings are compared
+    std::vector<std::vector<Tiling>> mappings_;  ///< indexed by operation
+    /// For each operation: the first that it shares constants with.
+    std::vector<size_t> class_;
     Verdict verdict_;
 };
 
-/// The module is lent: it outlives the call.
+/// Returns the module lent: it outlives the call.
 std::shared_ptr<const Module> lent(const Module& module) { return {std::shared_ptr<void>(), &module}; }
 
-/// The best of the mappings that are known, then step by step, as long as one that differs in one thing is faster. Never
-/// slower than `first`.
+/// Returns the best of the mappings that are known, then step by step, as long as one that differs in one
+/// thing is faster. Never slower than `first`.
 Lowered improved(const compiler::Target& target, const compiler::Guide& guide, const Judge& judge,
                  Lowered first) {
     constexpr int most_steps = 2;

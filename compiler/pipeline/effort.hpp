@@ -1,5 +1,5 @@
 #pragma once
-// How much is done to find mappings: the closed forms of one operation alone, or a look at the best few in the program.
+// Effort to find mappings: the closed forms of one operation alone, or a look at the best few in the program.
 #include <optional>
 
 #include "compiler/emit/emit.hpp"
@@ -7,7 +7,8 @@
 
 namespace kpu::pipeline {
 
-/// The guide with as many alternatives as this effort compares: who searches with it before finds what it will ask.
+/// Returns the guide with as many alternatives as this effort compares: who searches with it before finds
+/// what it will ask.
 compiler::Guide for_effort(compiler::Guide guide, const compiler::Target& target, int effort);
 
 /// 1: closed forms choose. 2: the best few of them are compared by schedules of the program's tasks (compiler/estimate).

@@ -24,7 +24,7 @@ class Reader {
 
     compiler::MappingWishes read() {
         const json document = parsed();
-        if (!document.is_object()) fail("it is no JSON object", "write {\"OPERATION\": {...}}");
+        if (!document.is_object()) fail("it is not a JSON object", "write {\"OPERATION\": {...}}");
         std::vector<compiler::MappingWish> wishes;
         compiler::DeviceWish device;
         for (const auto& [name, fields] : document.items()) {
@@ -102,7 +102,7 @@ class Reader {
     }
 
     int64_t integer(const std::string& where, const json& value) const {
-        if (!value.is_number_integer()) fail(where + " is no integer", "write one, 1 or more");
+        if (!value.is_number_integer()) fail(where + " is not an integer", "write one, 1 or more");
         if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)
             fail(where + " is beyond 64 bits", "write a smaller one");
         return value.get<int64_t>();
@@ -121,7 +121,7 @@ class Reader {
     const std::string& path_;
 };
 
-/// Where an operation's result goes; none: to the host.
+/// Names where an operation's result goes; none: to the host.
 const char* output_home(const compiler::Lowered& lowered, const compiler::PlannedOp& op) {
     for (size_t i = 0; i < op.op.operands.size(); ++i) {
         const compiler::TileOperand& operand = op.op.operands[i];

@@ -11,7 +11,7 @@ namespace kpu::pipeline {
 /// Throws UserError that names the file, the operation and the field.
 compiler::MappingWishes read_mapping(const std::string& path);
 
-/// The mapping of each operation, for a person to change. Operations that share a name are left out.
+/// Writes the mapping of each operation, for a person to change. Operations that share a name are left out.
 void write_mapping(const compiler::Lowered& lowered, const Division& division, const std::string& path);
 
 }  // namespace kpu::pipeline

@@ -11,7 +11,7 @@
 namespace kpu::pipeline {
 namespace {
 
-/// One tensor's bytes, from operation `first` to operation `last`.
+/// Bytes of one tensor, from operation `first` to operation `last`.
 struct Box {
     std::string name;
     uint64_t address = 0, bytes = 0;
@@ -35,8 +35,9 @@ Band arena(const Compiled& compiled, const std::string& name, compiler::Home hom
     return band;
 }
 
-/// What the tiles of each operation take of an engine's L1: constants and inputs that stay, then a slot for each
-/// iteration in flight. Two operations share an L1: the constants of the next come while this one computes.
+/// Draws what the tiles of each operation take of an engine's L1: constants and inputs that stay, then a slot
+/// for each iteration in flight. Two operations share an L1: the constants of the next come while this one
+/// computes.
 Band tiles(const Compiled& compiled, uint64_t bytes) {
     Band band{"L1 of an engine, tiles", bytes, {}};
     for (size_t op = 0; op < compiled.lowered.plan.ops.size(); ++op) {
@@ -51,7 +52,7 @@ Band tiles(const Compiled& compiled, uint64_t bytes) {
     return band;
 }
 
-/// Weights that stay in L2 from one inference to the next.
+/// Returns the weights that stay in L2 from one inference to the next.
 Band held(const Compiled& compiled) {
     Band band{"L2, weights that stay", compiled.lowered.plan.held_bytes, {}};
     const size_t last = compiled.lowered.plan.ops.size() - 1;
@@ -79,7 +80,7 @@ std::vector<Band> bands_of(const Compiled& compiled, const compiler::Target& tar
     return bands;
 }
 
-/// "L2: 2097152 bytes: table 16384, resident 802816, ..."
+/// Returns "L2: 2097152 bytes: table 16384, resident 802816, ...".
 std::string buffers_text(const Compiled& compiled, const compiler::Target& target) {
     std::string text;
     const auto level = [&](proto::Level wanted, std::string_view name, uint64_t size) {
@@ -194,7 +195,7 @@ class Picture {
 
     const Compiled& compiled_;
     const compiler::Target& target_;
-    std::vector<double> starts_;  ///< of each operation, predicted cycles; then the end
+    std::vector<double> starts_;  ///< start of each operation, predicted cycles; then the end
 };
 
 }  // namespace

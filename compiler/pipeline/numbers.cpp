@@ -191,10 +191,10 @@ ElemType Numbers::float_beside(const compiler::Target& target, const std::string
     for (const ElemType type : {ElemType::f16, ElemType::bf16, ElemType::f32}) {
         if (target.has_rate(type, type) && target.takes("softmax", {type}, {type})) return type;
     }
-    throw UserError(
-        fmt::format("{}: `{}` has no f16, bf16 or f32 for what is no product. Fix: choose a device that has, "
-                    "such as core128-fp8.",
-                    origin, target.platform.name()));
+    throw UserError(fmt::format(
+        "{}: `{}` has no f16, bf16 or f32 for what is not a product. Fix: choose a device that has, "
+        "such as core128-fp8.",
+        origin, target.platform.name()));
 }
 
 void Numbers::make_blocks(graph::Graph& graph, const quantize::BlockFormat& format,

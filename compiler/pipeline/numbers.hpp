@@ -11,7 +11,7 @@
 
 namespace kpu::pipeline {
 
-/// What the device computes; it must outlive the result.
+/// Returns what the device computes; it must outlive the result.
 graph::Supports supports_of(const compiler::Target& target);
 
 /// Errors of layers, and the names of the sources of the nodes that they count.
@@ -26,9 +26,10 @@ class Numbers {
             Diagnostics& notes)
         : options_(options), origin_(origin), target_(target), notes_(notes) {}
 
-    /// What is no product in float8 or a block format is computed in: the narrowest of the device's that has the range for it.
+    /// Returns the type for what is no product in float8 or a block format: the narrowest of the device's
+    /// that has the range for it.
     static ElemType float_beside(const compiler::Target& target, const std::string& origin);
-    /// Chooses the types. `after` is called behind each pass. Throws UserError.
+    /// Chooses the types. `after` is called after each pass. Throws UserError.
     void run(graph::Graph& graph, ElemType precision, const passes::Options& options,
              const passes::AfterPass& after);
     const std::optional<Measured>& measured() const { return measured_; }

@@ -24,7 +24,7 @@ std::string tiles_text(const compiler::TileOp& op, const compiler::Tiling& tilin
     return text.empty() ? "one element" : text;
 }
 
-/// Whether it finds weights that other operations read too in L2.
+/// True if it finds weights that other operations read too in L2.
 std::string shared_text(const compiler::Lowered& lowered, const compiler::PlannedOp& op) {
     for (size_t i = 0; i < op.homes.size(); ++i) {
         if (op.homes[i] != compiler::Home::shared) continue;
@@ -38,14 +38,15 @@ std::string shared_text(const compiler::Lowered& lowered, const compiler::Planne
     return "";
 }
 
-/// How many groups of a convolution stand side by side in one of its task's.
+/// Says how many groups of a convolution stand side by side in one of its tasks.
 std::string merged_text(const compiler::Lowered& lowered, const compiler::PlannedOp& op) {
     const graph::Node& anchor = lowered.plan.graph->nodes[op.op.nodes[op.op.anchor].node];
     const int64_t blocks = anchor.attrs.integer("blocks", 1);
     return blocks == 1 ? "" : fmt::format(", {} groups in one", blocks);
 }
 
-/// The fastest of the mappings that were considered, each with what it would take and what takes longest.
+/// Returns the fastest of the mappings that were considered, each with what it would take and what takes
+/// longest.
 std::string considered_text(const compiler::PlannedOp& op) {
     constexpr size_t shown = 12;
     std::vector<const compiler::Tiling*> order;

@@ -65,7 +65,7 @@ class Typing {
     }
 
   private:
-    /// What is chosen by values, or holds them, needs the model's own.
+    /// Checks that the model has values of its own, which whatever is chosen by values, or holds them, needs.
     void check_values() const {
         const char* const option = options_.needs_values();
         if (graph_.absent.empty() || option == nullptr) return;
@@ -127,7 +127,7 @@ class Typing {
         const bool plain = is_float(result_.precision) && !is_float8(result_.precision);
         if (!plain && !options_.print_graph.empty() && options_.print_after == "precision")
             throw UserError(
-                "--print-graph: behind `precision` this network is half quantized. Fix: print it "
+                "--print-graph: after `precision` this network is half quantized. Fix: print it "
                 "after quantize.");
     }
 
@@ -171,7 +171,7 @@ class Typing {
     Typed result_;
 };
 
-/// What of a device Typing asks for.
+/// Describes the parts of a device that Typing asks for.
 std::string counted(const compiler::Target& target) {
     std::string text = target.platform.name();
     for (const TypeVariant& variant : target.limits.variants) text += "\n" + variant.name;

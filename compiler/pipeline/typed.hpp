@@ -16,12 +16,12 @@ namespace kpu::pipeline {
 
 struct Typed {
     graph::Graph graph;
-    ElemType precision = ElemType::none;  ///< of the products
-    std::vector<Diagnostic> notes;        ///< of all that was decided on the way
+    ElemType precision = ElemType::none;  ///< type of the products
+    std::vector<Diagnostic> notes;        ///< notes on all that was decided on the way
     std::optional<Measured> measured;     ///< if errors were
-    /// As of graph::Graph, which quantization makes anew.
+    /// Absent constants as of graph::Graph, which quantization makes anew.
     std::map<std::string, std::string> absent;
-    std::string device;  ///< what of it counted: the same text, the same graph
+    std::string device;  ///< properties of the device that counted: the same text, the same graph
 };
 
 /// Options of passes for a device, as far as both halves need them.

@@ -144,7 +144,7 @@ class Check {
     }
     bool is_in_table(ValueId id) const { return plan_.table.places.count(whole_block(graph_, id)) > 0; }
 
-    /// Of storages: they live while operations touch them.
+    /// Checks the order of storages: they live while operations touch them.
     void check_order(size_t number) {
         const PlannedOp& op = plan_.ops[number];
         for (const TileOperand& operand : op.op.operands) {
@@ -243,7 +243,7 @@ class Check {
     const Plan& plan_;
     const graph::Graph& graph_;
     const Target& target_;
-    std::map<ValueId, size_t> maker_;  ///< of the values so far: their operation
+    std::map<ValueId, size_t> maker_;  ///< operation of each value so far
     std::vector<std::string> problems_;
 };
 

@@ -7,7 +7,7 @@
 namespace kpu::compiler {
 namespace {
 
-/// Cycles of DRAM to those of what else the operation needs.
+/// Returns the cycles of DRAM to those of what else the operation needs.
 double held_up(const PlannedOp& op) {
     const Tiling& tiling = op.tiling;
     return tiling.dram / std::max({tiling.array, tiling.vector, tiling.dma, 1.0});
@@ -30,7 +30,7 @@ void hold(const graph::Graph& graph, PlannedOp& op, uint64_t room, uint64_t& nex
     }
 }
 
-/// Of L2, beside what one inference has there.
+/// Returns the room in L2 beside what one inference has there.
 uint64_t room_in_l2(const Plan& plan, const Target& target) {
     const uint64_t staging = 2 * plan.staging_bytes * target.engines.size();
     const uint64_t taken = staging + align_up(plan.table.bytes) + align_up(plan.resident_bytes);

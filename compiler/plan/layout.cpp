@@ -59,7 +59,7 @@ class Layout {
     }
 
   private:
-    /// What the device does not take is an error before any work. What only renames bytes is no work.
+    /// Reports what the device does not take as an error before any work. What only renames bytes is no work.
     void check_types(const std::vector<NodeRange>& groups) const {
         Diagnostics problems;
         for (const NodeRange& group : groups) {
@@ -100,7 +100,7 @@ class Layout {
         }
     }
 
-    /// L2 holds the table, staging for each engine, and tensors in what is left.
+    /// Divides L2: it holds the table, staging for each engine, and tensors in what is left.
     uint64_t divide_l2() {
         const uint64_t staging = target_.staging_bytes * target_.engines.size();
         const uint64_t table = align_up(plan_.table.bytes);
@@ -113,7 +113,7 @@ class Layout {
         return narrow ? 0 : target_.l2_bytes - staging - table;
     }
 
-    /// Of L1, for what kernels that copy have of their own.
+    /// Returns the bytes of L1 for what kernels that copy have of their own.
     uint64_t kernel_bytes() const {
         for (const PlannedOp& op : plan_.ops) {
             for (const TileOperand& operand : op.op.operands) {
@@ -153,7 +153,7 @@ class Layout {
         }
     }
 
-    /// Which axes the device can cut, and what fills its arrays.
+    /// Marks the axes that the device can cut, and what fills its arrays.
     void mark_axes(TileOp& op, const std::vector<Home>& homes) const {
         const bool cut = sums_can_be_cut(graph_, op, homes, target_);
         for (Axis& axis : op.axes) {
@@ -164,7 +164,7 @@ class Layout {
         }
     }
 
-    /// Where the table had no room for the addend as the accumulator needs it.
+    /// Returns the addends where the table had no room for the addend as the accumulator needs it.
     std::shared_ptr<const Addends> addends_of(const PlannedOp& op) {
         const TileNode& anchor = op.op.nodes[op.op.anchor];
         const OpcodeSpec& spec = graph_.nodes[anchor.node].spec();

@@ -4,7 +4,7 @@
 
 namespace kpu::compiler {
 
-/// A plan whose operations have no tilings yet. Throws UserError as plan() does.
+/// Returns a plan whose operations have no tilings yet. Throws UserError as plan() does.
 Plan lay_out(graph::Graph graph, const Target& target, const Guide& guide);
 
 }  // namespace kpu::compiler

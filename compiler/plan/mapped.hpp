@@ -4,8 +4,8 @@
 
 namespace kpu::compiler {
 
-/// What operation `number` takes with its tiling where its operands have other homes; `first`: it is the first of the
-/// program.
+/// Returns what operation `number` takes with its tiling where its operands have other homes; `first`: it is
+/// the first of the program.
 Tiling with_homes(const Plan& plan, const Target& target, size_t number, const std::vector<Home>& homes,
                   bool first);
 

@@ -12,7 +12,7 @@
 namespace kpu::compiler {
 namespace {
 
-/// What is asked of the tilings of one operation of a plan.
+/// Request for the tilings of one operation of a plan.
 class Request {
   public:
     Request(const Plan& plan, const Target& target, size_t number, const TileOp& op,
@@ -37,7 +37,7 @@ class Request {
     TilingRequest request;
 };
 
-/// The form of an operation that a tiling needs.
+/// Uses the form of an operation that a tiling needs.
 void use(PlannedOp& op, const Tiling& tiling) {
     if (op.addends) op.op = tiling.cuts_sum(op.op) ? op.addends->wide : op.addends->own;
     op.tiling = tiling;
@@ -95,7 +95,7 @@ void keep(Plan& plan, size_t number) {
     if (op.tiling.kept_bytes > 0) plan.resident_bytes = std::max(plan.resident_bytes, next);
 }
 
-/// What follows from the tilings.
+/// Settles what follows from the tilings.
 Plan settled(Plan plan, const Target& target) {
     plan.resident_bytes = plan.memory.l2_bytes;
     for (size_t number = 0; number < plan.ops.size(); ++number) keep(plan, number);
@@ -105,7 +105,7 @@ Plan settled(Plan plan, const Target& target) {
     return plan;
 }
 
-/// With tilings that were found for its operations.
+/// Makes a plan with tilings that were found for its operations.
 Plan tiled(Plan plan, const Target& target, const std::vector<Tiling>& tilings) {
     for (size_t number = 0; number < plan.ops.size(); ++number) {
         PlannedOp& op = plan.ops[number];

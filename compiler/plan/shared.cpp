@@ -18,7 +18,7 @@ bool can_stay(const graph::Graph& graph, const TileOp& op, size_t operand) {
            anchor.inputs[spec.addend] != operand;
 }
 
-/// Blocks begin at multiples of tile_align.
+/// Returns the bytes with gaps: blocks begin at multiples of tile_align.
 uint64_t with_gaps(uint64_t bytes) { return align_up(bytes + bytes / 8 + tile_align); }
 
 }  // namespace

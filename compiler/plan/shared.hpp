@@ -1,6 +1,6 @@
 #pragma once
-// Constants that several operations read, such as the steps of an LSTM. Whoever reads a block of one first leaves it in L2,
-// as it stands in DDR, for those behind.
+// Constants that several operations read, such as the steps of an LSTM. Whoever reads a block of one first
+// leaves it in L2, as it stands in DDR, for later readers.
 #include <cstdint>
 #include <vector>
 
@@ -8,8 +8,9 @@
 
 namespace kpu::compiler {
 
-/// Those that more than one of the operations bring to L1 from DDR, with what it saves to keep them. `inferences`: how often
-/// the operations run, one behind the other; what is shared stays through all.
+/// Returns the constants that more than one of the operations bring to L1 from DDR, with what it saves to
+/// keep them. `inferences`: how often the operations run, one after the other; what is shared stays through
+/// all.
 std::vector<SharedConstant> shared_constants(const graph::Graph& graph, const std::vector<PlannedOp>& ops,
                                              uint64_t inferences);
 

@@ -27,7 +27,8 @@ class Filling {
     }
 
   private:
-    /// The weights of a product are no table entry, however small: the arrays read them over and over.
+    /// True if a constant may enter the table; the weights of a product may not, however small: the arrays
+    /// read them over and over.
     bool may_enter(const TileOp& op, size_t operand) const {
         const TileOperand& of = op.operands[operand];
         const graph::Value& value = graph_.value(of.value);

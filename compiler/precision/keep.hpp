@@ -14,8 +14,8 @@ std::string_view precision_name(ElemType type);
 /// source model in which `*` and `?` stand for any characters. A later wish beats an earlier one. Throws UserError for
 /// what is no wish, and for a pattern that names nothing.
 void keep(graph::Graph& graph, std::string_view wishes);
-/// Elementwise nodes all of whose operands come from nodes kept in one type are computed in it too, where the device has
-/// that: they are fused behind those.
+/// Spreads types: elementwise nodes all of whose operands come from nodes kept in one type are computed in it
+/// too, where the device has that: they are fused after those.
 void spread(graph::Graph& graph, ElemType precision, const graph::Supports& supports);
 
 }  // namespace kpu::precision

@@ -17,7 +17,7 @@ bool has_floats(const graph::Graph& graph, const Node& node) {
                        [&](ValueId id) { return is_float(graph.value(id).elem); });
 }
 
-/// Multiply-accumulates of the arrays in a cycle.
+/// Returns the multiply-accumulates of the arrays in a cycle.
 double peak(const compiler::Target& target, ElemType type) {
     double sum = 0;
     for (const proto::Engine& engine : target.engines) {

@@ -11,7 +11,7 @@ namespace kpu::precision {
 namespace {
 
 constexpr size_t layer_samples = 2, whole_samples = 8;
-constexpr size_t most_tries = 24;  ///< of layers one by one
+constexpr size_t most_tries = 24;  ///< limit of layers tried one by one
 
 class Search {
   public:
@@ -71,8 +71,8 @@ class Search {
     }
 
   private:
-    /// Of layers, one after the other, those that take noise from what is left, and what then is left. Some add noise: a
-    /// wider product no longer takes back the mean shift of what it reads.
+    /// Returns, of layers tried one after the other, those that take noise from what is left, and what then
+    /// is left. Some add noise: a wider product no longer takes back the mean shift of what it reads.
     std::pair<std::vector<size_t>, double> helpful_of(const std::vector<size_t>& layers) const {
         std::vector<size_t> helpful;
         double left = mix_.narrow_noise;
@@ -88,7 +88,8 @@ class Search {
         return {std::move(helpful), left};
     }
 
-    /// All layers but one in f32; that one in `type`, none: as the network is compiled.
+    /// Returns the noise with all layers but one in f32; that one in `type`, none: as the network is
+    /// compiled.
     double noise_alone(size_t layer, ElemType type) const {
         graph::Graph marked = *question_.exact;
         for (graph::Node& node : marked.nodes) node.kept = ElemType::f32;
@@ -111,7 +112,8 @@ class Search {
         return yardstick_.noise(question_.compiled(marked));
     }
 
-    /// Layers that may become wider, those first that take most error away for their cycles, within the share.
+    /// Returns the layers that may become wider, those first that take most error away for their cycles,
+    /// within the share.
     std::vector<size_t> candidates() const {
         std::vector<size_t> order(mix_.layers.size());
         std::iota(order.begin(), order.end(), size_t{0});

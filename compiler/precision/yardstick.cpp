@@ -20,7 +20,7 @@ struct Sums {
     double errors = 0, shared = 0, signal = 0;
 };
 
-/// By part.
+/// Sums up each part.
 std::vector<Sums> sums_of(const std::vector<const std::vector<float>*>& got,
                           const std::vector<const std::vector<float>*>& want,
                           const std::vector<size_t>& parts) {

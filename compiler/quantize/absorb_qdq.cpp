@@ -54,14 +54,14 @@ class QdqPlanner {
     }
 
     std::vector<std::string> widened;  ///< constants of 4 bits that get 8
-    std::vector<NodeId> narrow;        ///< of sums that may overflow f16
+    std::vector<NodeId> narrow;        ///< nodes of sums that may overflow f16
 
   private:
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
     bool has_steps(ValueId id) const { return model_.steps[id] != Steps::none; }
     const BoundQuant& quant(ValueId id) const { return model_.plan.quants[id]; }
-    /// Steps of 4 bits stay where only products that take them use them: weights of one matrix, or of a window, whose
-    /// tiles begin at whole bytes.
+    /// Widens steps of 4 bits but where only products that take them use them: weights of one matrix, or of a
+    /// window, whose tiles begin at whole bytes.
     void widen_nibbles() {
         for (ValueId id = 0; id < graph_.values.size(); ++id) {
             Given& given = model_.plan.given[id];
@@ -87,19 +87,20 @@ class QdqPlanner {
         model_.plan.quants[id] = quant;
     }
 
-    /// Rounded to steps, its results are what it makes of its operand rounded to them.
+    /// True if its results, rounded to steps, are what it makes of its operand rounded to them.
     bool follows_rounding(const Node& node) const {
         if (node.spec().traits.bounds) return true;
         return moves(node) && node.inputs.size() == 1 && !tells_places(node);
     }
 
-    /// Some results say where numbers were: which of two that are rounded to one step, is lost.
+    /// True if some results say where numbers were: which of two that are rounded to one step, is lost.
     bool tells_places(const Node& node) const {
         const auto floats = [this](ValueId id) { return is_float_value(id); };
         return !std::all_of(node.outputs.begin(), node.outputs.end(), floats);
     }
 
-    /// What only a view, a maximum, a relu or a clamp reads may be made in the steps of their result.
+    /// Spreads steps back: what only a view, a maximum, a relu or a clamp reads may be made in the steps of
+    /// their result.
     void spread_back() {
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
             const Node& node = graph_.nodes[n];
@@ -130,7 +131,7 @@ class QdqPlanner {
         }
     }
 
-    /// The steps that all data operands are of; null: they differ, or some are floats.
+    /// Returns the steps that all data operands are of; null: they differ, or some are floats.
     const BoundQuant* steps_of_operands(const Node& node) const {
         const BoundQuant* steps = nullptr;
         const std::vector<ValueId> operands = data_operands(node);
@@ -189,13 +190,14 @@ class QdqPlanner {
         return true;
     }
 
-    /// A constant without steps of its own: one that is moved gets those of the result, others only without a loss.
+    /// True for a constant without steps of its own: one that is moved gets those of the result, others only
+    /// without a loss.
     bool may_be_steps(const Node& node, ValueId id) const {
         if (has_steps(id)) return !is_product(node.spec()) || scales_fit(id, false);
         return graph_.value(id).constant() && (moves(node) || exact_quant(graph_.value(id)));
     }
 
-    /// A bias that 31 bits hold in steps of the products.
+    /// True for a bias that 31 bits hold in steps of the products.
     bool is_addend(const Node& node) const {
         const Value& bias = graph_.value(node.inputs[2]);
         if (!bias.constant()) return false;
@@ -210,7 +212,7 @@ class QdqPlanner {
         return true;
     }
 
-    /// Weights of 4 bits with scales of groups, as the model brings them.
+    /// True for weights of 4 bits with scales of groups, as the model brings them.
     bool takes_blocks(const Node& node) const {
         const Value& weight = graph_.value(node.inputs[1]);
         return has_groups(weight) && graph_.value(node.inputs[0]).shape.rank == weight.shape.rank &&
@@ -219,7 +221,7 @@ class QdqPlanner {
                takes_groups(options_.supports, node.spec().traits.group_form);
     }
 
-    /// Scales of weights stand along the output channels; what they are multiplied by has one.
+    /// True if scales of weights stand along the output channels; what they are multiplied by has one.
     bool scales_fit(ValueId id, bool weight) const {
         const BoundQuant& quant = model_.plan.quants[id];
         return quant.kind != proto::Quant::PER_CHANNEL ||

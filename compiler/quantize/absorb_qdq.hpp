@@ -6,7 +6,7 @@
 
 namespace kpu::quantize {
 
-/// Whether some values of the graph have a quantisation.
+/// True if some values of the graph have a quantisation.
 bool is_quantized(const graph::Graph& graph);
 
 /// dequantize -> operator -> quantize becomes the operator in int8; views, maxima, relu and clamp may stand

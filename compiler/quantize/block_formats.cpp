@@ -73,7 +73,7 @@ class BlockProducts : ProductRewriter {
         finish(node, y);
     }
 
-    /// Rounded on the device, once for all products that read it.
+    /// Returns the factor rounded on the device, once for all products that read it.
     Factor computed(ValueId id) {
         const auto known = computed_.find(id);
         if (known != computed_.end()) return known->second;
@@ -89,7 +89,7 @@ class BlockProducts : ProductRewriter {
         return factor;
     }
 
-    /// Rounded here, with blocks along the rows.
+    /// Returns the factor rounded here, with blocks along the rows.
     Factor constant(ValueId id) {
         const Value from = value(id);
         std::vector<double> numbers = graph::numbers(from);
@@ -116,7 +116,7 @@ class BlockProducts : ProductRewriter {
         return factor;
     }
 
-    /// In units of the sums.
+    /// Returns the addend in units of the sums.
     ValueId addend(ValueId id, double of_tensor) {
         const Value from = value(id);
         std::vector<double> numbers = graph::numbers(from);

@@ -21,9 +21,9 @@ struct BlockFormat {
     bool of_tensor = false;  ///< one f32 more, by which the scales reach their greatest number
 };
 
-/// Null: no such format.
+/// Returns the format; null: there is none.
 const BlockFormat* find_block_format(std::string_view name);
-/// That of the activations which meet weights in it.
+/// Returns the format of the activations which meet weights in it.
 const BlockFormat& activations_of(const BlockFormat& weights);
 
 /// `graph` has the device's floats, and products without an addend or with a constant one (split_addends). Nodes that are kept

@@ -97,7 +97,7 @@ class Finder {
         pin_all(node);
     }
 
-    /// f(s x) = s f(x) for s > 0, each channel alone.
+    /// True if f(s x) = s f(x) for s > 0, each channel alone.
     bool is_homogeneous(const Node& node) const {
         const Dims &x = graph_.value(node.inputs[0]).shape, &y = graph_.value(node.outputs[0]).shape;
         if (node.spec().traits.homogeneous != Homogeneous::first || x.rank == 0 || y.rank == 0 ||
@@ -150,7 +150,7 @@ class Finder {
         if (!vector) pin(node.outputs[0]);
     }
 
-    /// A constant that can be changed for this node alone.
+    /// True for a constant that can be changed for this node alone.
     bool is_own(ValueId id) const {
         const Value& value = graph_.value(id);
         return value.constant() && value.elem == ElemType::f32 && !value.quant && !value.blocks &&
@@ -182,7 +182,7 @@ class Finder {
         }
     }
 
-    /// A factor for each channel, or for all, is none of a class.
+    /// Refuses a factor for each channel, or for all: it is none of a class.
     void visit_factor(const Node& node) {
         const ValueId a = node.inputs[0], b = node.inputs[1], out = node.outputs[0];
         const uint64_t most = graph_.value(out).elements();
@@ -199,7 +199,7 @@ class Finder {
     const Graph& graph_;
     std::vector<std::vector<NodeId>> users_;
     std::vector<ValueId> parents_;
-    std::vector<ChannelClass> of_;    ///< by value: of the class whose root it is
+    std::vector<ChannelClass> of_;    ///< for each value: of the class whose root it is
     std::map<ValueId, bool> pinned_;  ///< roots of what stays as it is
 };
 

@@ -18,10 +18,11 @@ struct ChannelClass {
     std::vector<graph::NodeId> bounds;      ///< clamps between 0 and a bound
 };
 
-/// Those with makers and readers. Nodes that are kept in a type, and what several nodes share, are in none.
+/// Returns the classes with makers and readers. Nodes that are kept in a type, and what several nodes share,
+/// are in none.
 std::vector<ChannelClass> channel_classes(const graph::Graph& graph);
 
-/// The input channel of a product that the weight at [..., i, o] multiplies.
+/// Returns the input channel of a product that the weight at [..., i, o] multiplies.
 int64_t input_channel(const graph::Graph& graph, const graph::Node& product, int64_t i, int64_t o);
 
 }  // namespace kpu::quantize

@@ -22,9 +22,9 @@ using graph::ValueId;
 constexpr size_t most_samples = 16;  // all their values live at once
 constexpr double most_steps = 0x1p30;
 
-using Means = std::vector<double>;  ///< by channel, the last dimension
+using Means = std::vector<double>;  ///< indexed by channel, the last dimension
 
-/// The mean of each channel of numbers in C order.
+/// Returns the mean of each channel of numbers in C order.
 template <class Number>
 Means channel_means(const Number* numbers, uint64_t count, size_t channels) {
     Means means(channels, 0);
@@ -35,7 +35,8 @@ Means channel_means(const Number* numbers, uint64_t count, size_t channels) {
     return means;
 }
 
-/// The part of a mean of samples that is no chance: nothing of one that is below its own standard error.
+/// Returns the part of a mean of samples that is no chance: nothing of one that is below its own standard
+/// error.
 double agreed(const std::vector<double>& shifts) {
     const auto count = static_cast<double>(shifts.size());
     double mean = 0, scatter = 0;
@@ -68,7 +69,7 @@ class Correction {
     }
 
   private:
-    /// An int8 product with a bias of its own, whose sums can be had before they are rounded.
+    /// True for an int8 product with a bias of its own, whose sums can be had before they are rounded.
     bool is_correctable(const Node& node) const {
         if (node.inputs.size() != 3 || graph::sums_opcode(node.spec()).empty()) return false;
         const Value &x = steps_.value(node.inputs[0]), &bias = steps_.value(node.inputs[2]);
@@ -167,8 +168,8 @@ class Correction {
     const Samples& samples_;
     std::unique_ptr<values::ComputeBackend> engine_ = values::make_fast_backend();
     std::map<std::string, size_t, std::less<>> products_;            ///< nodes by the name of their result
-    std::map<std::string, std::vector<Means>, std::less<>> wanted_;  ///< by result and sample
-    std::vector<std::vector<Data>> frames_;                          ///< by sample and value
+    std::map<std::string, std::vector<Means>, std::less<>> wanted_;  ///< indexed by result and sample
+    std::vector<std::vector<Data>> frames_;                          ///< indexed by sample and value
     std::vector<size_t> last_use_;
 };
 

@@ -19,9 +19,9 @@ using graph::NodeId;
 using graph::Value;
 using graph::ValueId;
 
-using Factors = std::vector<double>;  ///< by channel
+using Factors = std::vector<double>;  ///< indexed by channel
 
-constexpr double least_factor = 0x1p-6;  // weights behind stay normal numbers of f16
+constexpr double least_factor = 0x1p-6;  // later weights stay normal numbers of f16
 constexpr double room = 2;               // other inputs may exceed what the samples show of a single channel
 
 // ---- what channels hold
@@ -30,7 +30,7 @@ constexpr double room = 2;               // other inputs may exceed what the sam
 struct Seen {
     std::vector<float> lows, highs;
     std::vector<double> squares;  ///< sums
-    double count = 0;             ///< of a channel's numbers
+    double count = 0;             ///< number of a channel's numbers
 
     void add(const float* numbers, uint64_t elements, size_t channels) {
         constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -112,8 +112,8 @@ class Reader {
         }
     }
 
-    /// Power of the noise over that of the sums: of operands rounded to steps whose squares are `steps` in all, and of weights
-    /// rounded to 127 steps for each output channel.
+    /// Returns the power of the noise over that of the sums: of operands rounded to steps whose squares are
+    /// `steps` in all, and of weights rounded to 127 steps for each output channel.
     double noise(const Factors& factors, double steps) const {
         double sum = 0, power = 0;
         for (size_t c = 0; c < channels_; ++c) sum += steps * factors[c] * factors[c] * squares_[c];
@@ -126,13 +126,13 @@ class Reader {
         }
         return signal_ > 0 ? sum / 12 / signal_ : 0;
     }
-    /// The greatest weight of an input channel.
+    /// Returns the greatest weight of an input channel.
     double largest(size_t c) const { return largest_[c]; }
 
   private:
     size_t channel(size_t i, size_t o) const { return (first_[o] + i) % channels_; }
 
-    /// visit(output channel, input channel of the class, size)
+    /// Calls visit(output channel, input channel of the class, size).
     template <class Visit>
     void each_weight(const Visit& visit) const {
         const auto* numbers = reinterpret_cast<const float*>(weights_.bytes);
@@ -142,7 +142,7 @@ class Reader {
         }
     }
 
-    /// Of all that output channel o sums up.
+    /// Returns the power of all that output channel o sums up.
     double power_of_operands(size_t o, const Factors& factors) const {
         double power = 0;
         for (size_t i = 0; i < inputs_; ++i) {
@@ -152,11 +152,12 @@ class Reader {
         return power * double(rows_ / inputs_);
     }
 
-    size_t channels_, inputs_ = 1, rows_ = 0;  ///< of the class; of an output channel; rows of the weights
+    /// Sizes of the class; of an output channel; rows of the weights.
+    size_t channels_, inputs_ = 1, rows_ = 0;
     graph::Data weights_;
     std::vector<size_t> first_;  ///< input channel of each output channel
-    Factors squares_, largest_;  ///< of weights, by input channel: sum of squares, greatest size
-    Factors powers_;             ///< of operands
+    Factors squares_, largest_;  ///< values of weights, by input channel: sum of squares, greatest size
+    Factors powers_;             ///< powers of operands
     double signal_ = 0;
 };
 
@@ -176,7 +177,7 @@ class Chooser {
         }
     }
 
-    /// All 1: nothing is better.
+    /// Returns the best factors; all 1 when nothing is better.
     Factors run() const {
         Factors best(channels_, 1);
         double least = noise(best);
@@ -216,7 +217,7 @@ class Chooser {
         return sum;
     }
 
-    /// Between the channel's part of the range, so that the tensor's stays, and 1.
+    /// Returns factors between the channel's part of the range, so that the tensor's stays, and 1.
     Factors candidate(double of_range, double of_weights) const {
         Factors factors(channels_, 1);
         double most = 0;
@@ -328,7 +329,7 @@ class Equaliser {
     }
 
     Graph graph_;
-    std::map<NodeId, Factors> input_, output_, bounds_;  ///< by node
+    std::map<NodeId, Factors> input_, output_, bounds_;  ///< indexed by node
 };
 
 bool are_ones(const Factors& factors) {

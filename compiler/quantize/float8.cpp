@@ -112,7 +112,7 @@ class Float8 : ProductRewriter {
         return factor;
     }
 
-    /// What exceeds the samples' range saturates in f8e4m3. f8e5m2 has numbers to spare, more than f16 has above its own greatest.
+    /// Returns the headroom: what exceeds the samples' range saturates in f8e4m3.
     double headroom() const { return elem_ == ElemType::f8e5m2 ? 16 : 1; }
 
     Factor constant_factor(ValueId id, bool by_channel) {
@@ -127,7 +127,8 @@ class Float8 : ProductRewriter {
         return {graph_.add_constant(from.name, elem_, from.shape, graph::make_numbers(elem_, all)), scales};
     }
 
-    /// In steps of the sums; an addend that is the same for all channels gets numbers of its own for each.
+    /// Returns the addend in steps of the sums; one that is the same for all channels gets numbers of its own
+    /// for each.
     ValueId scaled_addend(ValueId id, const std::vector<double>& scales) {
         const Value from = value(id);
         const std::vector<double> given = graph::numbers(from);
@@ -145,7 +146,7 @@ class Float8 : ProductRewriter {
                                    graph::make_numbers(ElemType::f32, scaled));
     }
 
-    /// A constant of one number, or of one for each index of the last dimension.
+    /// Returns a constant of one number, or of one for each index of the last dimension.
     ValueId numbers(ElemType elem, const std::vector<double>& all, std::string name) {
         const bool same = std::all_of(all.begin(), all.end(), [&](double one) { return one == all[0]; });
         const std::vector<double> kept(all.begin(), same ? all.begin() + 1 : all.end());
@@ -157,7 +158,7 @@ class Float8 : ProductRewriter {
     ElemType elem_;
     double greatest_;
     const graph::Supports& supports_;
-    std::vector<ValueId> views_;  ///< by value, what it is a cast or a view of
+    std::vector<ValueId> views_;  ///< for each value, what it is a cast or a view of
     std::map<ValueId, Factor> computed_;
 };
 

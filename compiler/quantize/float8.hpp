@@ -14,7 +14,7 @@
 
 namespace kpu::quantize {
 
-/// By the names of values, which stay when some are kept in other types.
+/// Ranges by the names of values, which stay when some are kept in other types.
 using NamedRanges = std::unordered_map<std::string, Range>;
 NamedRanges by_name(const graph::Graph& graph, const std::vector<Range>& ranges);
 

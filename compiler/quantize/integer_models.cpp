@@ -28,7 +28,7 @@ bool is_convertible(const Value& value) {
            (value.quant.kind == proto::Quant::PER_TENSOR || value.quant.kind == proto::Quant::PER_CHANNEL);
 }
 
-/// Values that stay u8: a node that takes one type only keeps all of its own, or none.
+/// Returns the values that stay u8: a node that takes one type only keeps all of its own, or none.
 std::vector<bool> staying(const Graph& graph) {
     std::vector<bool> stays(graph.values.size(), false);
     for (const auto* ports : {&graph.inputs, &graph.outputs}) {
@@ -156,14 +156,15 @@ class WideSums {
         wide_[y] = sums || widens || (reads && !(scales && is_float_value(y)));
     }
 
-    /// Of integers that 16-bit floats do not hold: steps of 16 bits, which a zero point and a scale are to meet.
+    /// True for a cast of integers that 16-bit floats do not hold: steps of 16 bits, which a zero point and a
+    /// scale are to meet.
     bool is_wide_cast(const Node& node) const {
         if (node.spec().name != "cast" || !is_float_value(node.outputs[0])) return false;
         const ElemType from = graph_.value(node.inputs[0]).elem;
         return is_integer(from) && bit_width(from) > 8;
     }
 
-    /// What is made to meet them.
+    /// Follows what is made to meet the scales.
     void follow_scales(size_t n) {
         const Node& node = graph_.nodes[n];
         if (!node.spec().traits.elementwise || !is_float_value(node.outputs[0])) return;
@@ -180,8 +181,8 @@ class WideSums {
     const graph::Supports& supports_;
     std::vector<ElemType>& kept_;
     std::vector<std::vector<NodeId>> users_;
-    std::vector<bool> wide_;  ///< by value: sums that no scale has met
-    std::vector<bool> here_;  ///< by node: kept by this
+    std::vector<bool> wide_;  ///< for each value: sums that no scale has met
+    std::vector<bool> here_;  ///< for each node: kept by this
     std::vector<NodeId> narrow_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a float network computes on samples.
+// Observation of a float network on samples.
 #include <memory>
 #include <utility>
 #include <vector>

@@ -16,7 +16,7 @@ using graph::Value;
 constexpr values::IntegerRange i8_range{-128, 127}, i4_range{-8, 7};
 constexpr double least_scale = 0x1p-100;  // products of three stay normal numbers
 
-/// The next f32 that is not below: what was in range stays there.
+/// Returns the next f32 that is not below: what was in range stays there.
 double as_f32(double scale) {
     auto rounded = static_cast<float>(std::max(scale, least_scale));
     if (rounded < scale) rounded = std::nextafter(rounded, HUGE_VALF);
@@ -166,7 +166,8 @@ Weights quantized_weights(const Value& value, const std::vector<double>& least_s
 
 namespace {
 
-/// A group of numbers in 4 bits: the scale, in steps that `as_scale` can hold, with the least squared error.
+/// Returns a group of numbers in 4 bits: the scale, in steps that `as_scale` can hold, with the least squared
+/// error.
 template <class AsScale>
 double best_scale(const std::vector<double>& numbers, const AsScale& as_scale) {
     double largest = 0;
@@ -243,7 +244,7 @@ GroupedWeights grouped_weights(const Value& value, int64_t group_size) {
     return made;
 }
 
-/// Of the scales of one tap of a window.
+/// Returns the bytes of the scales of one tap of a window.
 static size_t tap_bytes(const graph::Blocks& blocks) {
     const size_t rank = blocks.shape.rank;
     return static_cast<size_t>(blocks.shape[rank - 2] * blocks.shape[rank - 1]) *

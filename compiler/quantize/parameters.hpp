@@ -11,22 +11,22 @@ namespace kpu::quantize {
 BoundQuant per_tensor(double scale, int64_t zero_point);
 BoundQuant per_channel(int axis, std::vector<double> scales);
 bool equal(const BoundQuant& a, const BoundQuant& b);
-/// That of a value which is reshaped; none if its scales are those of no dimension any more. A dimension that
-/// holds the channels several times has their scales as often.
+/// Returns the quantisation of a value which is reshaped; none if its scales are those of no dimension any
+/// more. A dimension that holds the channels several times has their scales as often.
 std::optional<BoundQuant> reshaped(const BoundQuant& quant, const Dims& from, const Dims& to);
 
-/// i8 for numbers of this range and for 0, which is a step of its own: the zero point.
+/// Returns i8 for numbers of this range and for 0, which is a step of its own: the zero point.
 BoundQuant activation_quant(const Range& range);
-/// The numbers that i8 of this quantisation holds.
+/// Returns the numbers that i8 of this quantisation holds.
 Range representable(const BoundQuant& quant);
 
-/// Whether i8 of this quantisation holds the number, or each number of a constant, without rounding.
+/// True if i8 of this quantisation holds the number, or each number of a constant, without rounding.
 bool is_step(double number, const BoundQuant& quant);
 bool are_steps(const graph::Value& value, const BoundQuant& quant);
-/// i8 steps that hold each number of a float constant without rounding; none: there are none, or they are not looked for
-/// (multiples of the least number are, up to 127).
+/// Returns i8 steps that hold each number of a float constant without rounding; none: there are none, or they
+/// are not looked for (multiples of the least number are, up to 127).
 std::optional<BoundQuant> exact_quant(const graph::Value& value);
-/// A float constant in i8 steps. Rounded like the opcode `quantize`.
+/// Returns a float constant in i8 steps. Rounded like the opcode `quantize`.
 graph::Data quantized_data(const graph::Value& value, const BoundQuant& quant);
 
 /// Weights in i8 [-127,127], symmetric, a scale for each index of the last dimension. `least_scales`: none
@@ -46,15 +46,17 @@ struct GroupedWeights {
     int64_t group_size = 1;
 };
 GroupedWeights grouped_weights(const graph::Value& value, int64_t group_size);
-/// Whether the blocks that a model brings are groups of the summed dimension, the same for all taps of a window.
+/// True if the blocks that a model brings are groups of the summed dimension, the same for all taps of a
+/// window.
 bool has_groups(const graph::Value& value);
-/// As the model brings them: with zero points, if some are not 0, in the second half of the scales.
+/// Returns groups as the model brings them: with zero points, if some are not 0, in the second half of the
+/// scales.
 GroupedWeights given_groups(const graph::Value& value);
 
-/// The scales of weights below which this bias, in steps of x_scale * w_scale, would not fit 31 bits. The last
-/// dimension of the bias has `channels` elements, or one for all.
+/// Returns the scales of weights below which this bias, in steps of x_scale * w_scale, would not fit 31 bits.
+/// The last dimension of the bias has `channels` elements, or one for all.
 std::vector<double> least_scales_for(const graph::Value& bias, double x_scale, int64_t channels);
-/// A bias in i32 steps of the accumulators: `scales` has one for each index of its last dimension.
+/// Returns a bias in i32 steps of the accumulators: `scales` has one for each index of its last dimension.
 graph::Data quantized_bias(const graph::Value& bias, const std::vector<double>& scales);
 
 }  // namespace kpu::quantize

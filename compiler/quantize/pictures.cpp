@@ -18,7 +18,7 @@ namespace kpu::quantize {
 namespace {
 
 constexpr size_t max_file_bytes = size_t{256} << 20;
-/// Of a PNG, compressed data behind its last row: the end of the stream, and what a writer left over.
+/// Most compressed data of a PNG after its last row: the end of the stream, and what a writer left over.
 constexpr size_t most_behind = size_t{64} << 10;
 
 [[noreturn]] void damaged(const std::string& path, const std::string& why) {
@@ -70,13 +70,13 @@ struct PngReader {
         if (count > self->bytes->size() - self->at) png_error(png, "the file is truncated");
         // libpng looks for the end of compressed data, and would inflate all there is
         if (self->in_rows && self->has_all_rows()) self->behind += count;
-        if (self->behind > most_behind) png_error(png, "its data go on behind its last row");
+        if (self->behind > most_behind) png_error(png, "its data go on after its last row");
         std::memcpy(out, self->bytes->data() + self->at, count);
         self->at += count;
     }
 };
 
-/// Header, and the transformations to 8-bit RGB. False: reader.error says why.
+/// Reads the header, and sets the transformations to 8-bit RGB. False: reader.error says why.
 bool read_png_header(PngReader& reader) {
     if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
     png_set_read_fn(reader.png, &reader, PngReader::on_read);
@@ -152,8 +152,9 @@ bool is_picture_name(const std::string& path) {
 Picture read_picture(const std::string& path, uint32_t width, uint32_t height) {
     const std::string bytes = read_file(path, max_file_bytes + 1);
     if (bytes.size() > max_file_bytes)
-        throw UserError(fmt::format("{}: more than {} MiB are no sample. Fix: use a smaller file.", path,
-                                    max_file_bytes >> 20));
+        throw UserError(
+            fmt::format("{}: more than {} MiB are too large for a sample. Fix: use a smaller file.", path,
+                        max_file_bytes >> 20));
     Picture picture{width, height, std::vector<uint8_t>(size_t{3} * width * height)};
     constexpr std::string_view png_magic{"\x89PNG\r\n\x1a\n", 8};
     if (bytes.compare(0, png_magic.size(), png_magic) == 0) {

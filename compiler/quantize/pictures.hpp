@@ -11,7 +11,7 @@ struct Picture {
     std::vector<uint8_t> rgb;  ///< rows from the top, three bytes a pixel
 };
 
-/// Whether the name ends like that of a picture (.png, .jpg, .jpeg, in any case).
+/// True if the name ends like that of a picture (.png, .jpg, .jpeg, in any case).
 bool is_picture_name(const std::string& path);
 
 /// Reads a picture of exactly this size; pixels of another one are not even decoded. Grey and palettes become

@@ -57,7 +57,7 @@ class Planner {
     const OpcodeSpec& spec(size_t n) const { return graph_.nodes[n].spec(); }
     bool is_float_value(ValueId id) const { return is_float(graph_.value(id).elem); }
     bool is_constant(ValueId id) const { return graph_.value(id).constant(); }
-    /// It keeps numbers within bounds: the saturation of steps may do the same.
+    /// True if it keeps numbers within bounds: the saturation of steps may do the same.
     bool is_bound(const Node& node) const {
         return node.spec().traits.bounds || (node.spec().name == "min" && is_constant(node.inputs[1]));
     }
@@ -75,7 +75,7 @@ class Planner {
         return plan_.reasons[n].empty() ? Mode::quantized : Mode::real;
     }
 
-    /// Why a node is no int8 one; empty: it is.
+    /// Says why a node is no int8 one; empty: it is.
     std::string_view why_not(const Node& node) const {
         const OpcodeSpec& row = node.spec();
         for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -112,7 +112,7 @@ class Planner {
         return false;
     }
 
-    /// Values that say places in pictures and nothing else, for which 256 steps would be too few.
+    /// Finds values that say places in pictures and nothing else, for which 256 steps would be too few.
     void find_places() {
         places_.assign(graph_.values.size(), false);
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
@@ -137,7 +137,7 @@ class Planner {
                (range.all_finite && std::fabs(range.low) <= most && std::fabs(range.high) <= most);
     }
 
-    /// Of the int8 form.
+    /// Returns the types of the int8 form.
     std::vector<ElemType> types(const Node& node, bool inputs) const {
         std::vector<ElemType> result;
         for (const ValueId id : inputs ? node.inputs : node.outputs)
@@ -150,7 +150,7 @@ class Planner {
         return producers_[id] >= 0 && plan_.modes[static_cast<size_t>(producers_[id])] == Mode::real;
     }
 
-    /// Between floats nothing is worth quantizing but a product.
+    /// Follows operands: between floats nothing is worth quantizing but a product.
     void follow_operands() {
         for (size_t n = 0; n < graph_.nodes.size(); ++n) {
             const Node& node = graph_.nodes[n];
@@ -184,7 +184,7 @@ class Planner {
 
     // ---- joins whose parts have scales of their own
 
-    /// Values that some product depends on.
+    /// Finds values that some product depends on.
     void find_feeds() {
         feeds_product_.assign(graph_.values.size(), false);
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
@@ -196,8 +196,9 @@ class Planner {
         }
     }
 
-    /// A result that joins parts of very different ranges (boxes and probabilities) would leave the narrow ones
-    /// few steps: behind the last product it is computed in floats, with what leads to it.
+    /// Follows joins. A result that joins parts of very different ranges (boxes and probabilities) would
+    /// leave the narrow ones few steps: after the last product it is computed in floats, with what leads to
+    /// it.
     void follow_joins() {
         std::vector<bool> joined(graph_.values.size(), false);
         for (size_t n = graph_.nodes.size(); n-- > 0;) {
@@ -259,12 +260,12 @@ class Planner {
         return !form.empty() && is_supported(supports_, form, types(node, true), {ElemType::i32});
     }
 
-    /// Whether accumulators can become floats; those of an output can on the host too.
+    /// True if accumulators can become floats; those of an output can on the host too.
     bool can_leave(bool is_output) const {
         return is_output || is_supported(supports_, "dequantize", {ElemType::i32}, {real_});
     }
 
-    /// Whether everything behind a value is float, or may be; `tail` gets the nodes that are to become so.
+    /// True if everything after a value is float, or may be; `tail` gets the nodes that are to become so.
     bool is_tail(ValueId id, std::vector<NodeId>& tail) const {
         if (users_[id].empty()) return output_[id];
         for (const NodeId user : users_[id]) {
@@ -300,7 +301,7 @@ class Planner {
             if (keeps_steps(node)) {
                 share_with_operands(node);
             } else if (is_bound(node) && has_free_scale(node.inputs[0])) {
-                // the range behind the bound: what is outside saturates in any case
+                // the range after the bound: what is outside saturates in any case
                 tie(node.inputs[0], node.outputs[0]);
                 counts_[node.inputs[0]] = false;
             }
@@ -317,7 +318,7 @@ class Planner {
         }
     }
 
-    /// Whether a coarser scale hurts nobody else: the value, and what it is a view of, has one use.
+    /// True if a coarser scale hurts nobody else: the value, and what it is a view of, has one use.
     bool is_used_once(ValueId id) const {
         while (users_[id].size() == 1 && !output_[id] && producers_[id] >= 0) {
             const auto n = static_cast<size_t>(producers_[id]);
@@ -329,7 +330,7 @@ class Planner {
         return false;
     }
 
-    /// Whether a value is made in int8 steps of any scale, for one user.
+    /// True if a value is made in int8 steps of any scale, for one user.
     bool has_free_scale(ValueId id) const {
         if (producers_[id] < 0 || users_[id].size() != 1 || output_[id]) return false;
         const auto n = static_cast<size_t>(producers_[id]);
@@ -350,7 +351,7 @@ class Planner {
         }
     }
 
-    /// What the node lets through whatever the channel.
+    /// Returns what the node lets through whatever the channel.
     Range bounds_of(const Node& node) const {
         Range bounds;
         if (node.spec().name == "min") {
@@ -386,7 +387,7 @@ class Planner {
     std::vector<bool> feeds_product_;
     std::vector<bool> output_;
     std::vector<ValueId> parents_;
-    std::vector<bool> counts_;  ///< by value: its range counts for its scale
+    std::vector<bool> counts_;  ///< for each value: its range counts for its scale
     Plan plan_;
 };
 

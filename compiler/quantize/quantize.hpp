@@ -3,7 +3,7 @@
 //
 // Activations are i8 with one scale and zero point each (0 is always a step), constant weights i8 with a scale
 // for each output channel, biases i32 in steps of the accumulators. What has no int8 form (its function needs
-// floats, the device lacks it) runs in the device's float type, between `dequantize` and `quantize`. Behind
+// floats, the device lacks it) runs in the device's float type, between `dequantize` and `quantize`. After
 // the last product nothing is rounded to 8 bits: its accumulators become floats. Inputs and outputs of the
 // model keep the host's type and are converted at load and store.
 #include <string>
@@ -17,7 +17,7 @@
 namespace kpu::quantize {
 
 struct QuantizeOptions {
-    ElemType real = ElemType::f16;  ///< of what is not int8: a float type of the device
+    ElemType real = ElemType::f16;  ///< type of what is not int8: a float type of the device
     Supports supports;
     RangeOptions ranges;
     /// Constant weights of matrix products and convolutions are i4, with a scale for each output channel and group of so
@@ -39,15 +39,15 @@ struct QuantizeResult {
 
 /// The graph's values are floats (f32), or integers that stand for themselves.
 QuantizeResult quantize(const graph::Graph& graph, const Samples& samples, const QuantizeOptions& options);
-/// With ranges that are known, by ValueId of `graph`, which split_addends() has made. `samples`: to correct biases by;
-/// null: they are not corrected.
+/// Quantizes with ranges that are known, by ValueId of `graph`, which split_addends() has made. `samples`: to
+/// correct biases by; null: they are not corrected.
 QuantizeResult quantize(const graph::Graph& graph, const std::vector<Range>& ranges,
                         const QuantizeOptions& options, const Samples* samples = nullptr);
 /// Ranges on samples; inputs that are not finite are refused.
 std::vector<Range> checked_ranges(const graph::Graph& graph, const Samples& samples,
                                   const RangeOptions& options);
 
-/// Products whose addend is no constant become a product and an addition.
+/// Returns the products whose addend is no constant become a product and an addition.
 graph::Graph split_addends(graph::Graph graph);
 
 }  // namespace kpu::quantize

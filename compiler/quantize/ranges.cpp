@@ -16,8 +16,8 @@ namespace {
 using graph::Graph;
 using graph::ValueId;
 
-/// Least and greatest by comparisons that NaN never wins, in lanes of their own so that they become vector
-/// instructions.
+/// Returns the least and greatest by comparisons that NaN never wins, in lanes of their own so that they
+/// become vector instructions.
 Range range_of_f32(const float* numbers, uint64_t count) {
     constexpr size_t lanes = 16;
     constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -168,7 +168,7 @@ Range Histogram::least_error() const {
     return best;
 }
 
-/// How many numbers have each of 2048 equal parts of the greatest size.
+/// Counts how many numbers have each of 2048 equal parts of the greatest size.
 std::vector<double> Histogram::sizes() const {
     const double greatest = std::max(std::fabs(range_.low), std::fabs(range_.high));
     std::vector<double> counts(bins, 0);
@@ -181,7 +181,7 @@ std::vector<double> Histogram::sizes() const {
 
 namespace {
 
-/// The divergence of numbers up to part `end` from the same in 128 levels.
+/// Returns the divergence of numbers up to part `end` from the same in 128 levels.
 double divergence(const std::vector<double>& counts, size_t end, size_t levels) {
     std::vector<double> kept(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(end));
     kept.back() += std::accumulate(counts.begin() + static_cast<std::ptrdiff_t>(end), counts.end(), 0.0);

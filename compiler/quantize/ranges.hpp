@@ -7,7 +7,7 @@
 
 namespace kpu::quantize {
 
-/// Of the finite numbers of one value.
+/// Range of the finite numbers of one value.
 struct Range {
     double low = 0, high = 0;
     bool known = false;      ///< some number was finite
@@ -17,8 +17,8 @@ struct Range {
     void include(const Range& other);
 };
 
-/// Which part of the numbers int8 steps reach; what lies outside saturates, so that outliers do not make every step
-/// coarser. All but minmax count the numbers in a second pass over the samples.
+/// Part of the numbers that int8 steps reach; what lies outside saturates, so that outliers do not make every
+/// step coarser. All but minmax count the numbers in a second pass over the samples.
 enum class RangeMethod : uint8_t {
     minmax,      ///< from the least to the greatest
     percentile,  ///< the middle that holds a share of them
@@ -29,7 +29,7 @@ enum class RangeMethod : uint8_t {
 
 struct RangeOptions {
     RangeMethod method = RangeMethod::minmax;
-    double percentile = 99.99;  ///< of RangeMethod::percentile
+    double percentile = 99.99;  ///< share for RangeMethod::percentile
 };
 
 /// Ranges of all float values, by ValueId; those of other values are empty. Constants have theirs. One pass
@@ -37,25 +37,26 @@ struct RangeOptions {
 std::vector<Range> calibrate(const graph::Graph& graph, const Samples& samples,
                              const RangeOptions& options = {});
 
-/// Of floats in the data.
+/// Returns the range of floats in the data.
 Range range_of(ElemType elem, const uint8_t* bytes, uint64_t elements);
 
-/// How often numbers fall into equal parts of a range.
+/// Counts how often numbers fall into equal parts of a range.
 class Histogram {
   public:
     static constexpr size_t bins = 2048;
     explicit Histogram(const Range& range);
     void add(ElemType elem, const uint8_t* bytes, uint64_t elements);
-    /// What another one of the same range has counted.
+    /// Adds what another one of the same range has counted.
     void add(const Histogram& other);
-    /// The middle part of the range that holds `percentile` percent of the numbers, whole bins.
+    /// Returns the middle part of the range that holds `percentile` percent of the numbers, whole bins.
     Range middle(double percentile) const;
-    /// The range times one of 1, 127/128, ... 1/128 with least mean square error, each bin taken at its middle; the
-    /// widest of equal ones.
+    /// Returns the range times one of 1, 127/128, ... 1/128 with least mean square error, each bin taken at
+    /// its middle; the widest of equal ones.
     Range least_error() const;
-    /// Numbers up to the size t, for t of 128, 132, ... 2048 of 2048 equal parts of the greatest size. The distribution of
-    /// sizes up to t, larger ones counted in the last part, is compared with the same in 128 levels, each level's count
-    /// spread evenly over its parts that are not empty; t has the least divergence, the least of equal ones.
+    /// Returns the numbers up to the size t, for t of 128, 132, ... 2048 of 2048 equal parts of the greatest
+    /// size. The distribution of sizes up to t, larger ones counted in the last part, is compared with the
+    /// same in 128 levels, each level's count spread evenly over its parts that are not empty; t has the
+    /// least divergence, the least of equal ones.
     Range most_information() const;
 
   private:

@@ -22,7 +22,7 @@ using graph::ValueId;
 
 constexpr ValueId absent = UINT32_MAX;
 
-/// What a value of the float graph is in the new one.
+/// Forms of a value of the float graph in the new one.
 struct Forms {
     ValueId steps = absent;                  ///< i8, as it is made
     std::vector<ValueId> others = {};        ///< i8, in steps that only some readers want
@@ -96,7 +96,7 @@ class Rewriter {
         }
         return forms.reals[elem] = made;
     }
-    /// In the type that it has; those of the device if it has none.
+    /// Returns the value in the type that it has; in the device's if it has none.
     ValueId real(ValueId id) {
         const Forms& forms = forms_[id];
         return forms.reals.empty() ? real(id, options_.real) : forms.reals.rbegin()->second;
@@ -115,7 +115,7 @@ class Rewriter {
 
     ValueId steps(ValueId id) { return steps(id, plan_.quants[id]); }
 
-    /// In these steps: rounded once from the floats, if it is made in floats.
+    /// Returns the value in these steps: rounded once from the floats, if it is made in floats.
     ValueId steps(ValueId id, const BoundQuant& quant) {
         Forms& forms = forms_[id];
         const Value& value = from_.value(id);
@@ -132,7 +132,7 @@ class Rewriter {
         return made;
     }
 
-    /// In floats that the device makes steps of.
+    /// Returns the value in floats that the device makes steps of.
     ValueId quantizable(ValueId id) {
         const ValueId own = real(id);
         const bool can = is_supported(options_.supports, "quantize", {to_.value(own).elem}, {ElemType::i8});
@@ -167,7 +167,7 @@ class Rewriter {
 
     // ---- nodes
 
-    /// The node as it is; floats in the device's type.
+    /// Copies the node as it is; floats in the device's type.
     void copy(size_t n) {
         const Node& node = from_.nodes[n];
         const ElemType elem = plan_.kept[n] == ElemType::none ? options_.real : plan_.kept[n];
@@ -224,7 +224,7 @@ class Rewriter {
         }
     }
 
-    /// i32 sums with the scale of each channel, and their floats.
+    /// Leaves i32 sums with the scale of each channel, and their floats.
     void leave_accumulator(const Node& node) {
         if (in_groups(node)) {
             const ValueId out = node.outputs[0], sums = grouped(node);
@@ -248,8 +248,8 @@ class Rewriter {
 
     bool is_only_output(ValueId id) const { return users_[id].empty(); }
 
-    /// The type that sums become on the device; none: the host makes floats of them. Outputs are f32 where the
-    /// device can.
+    /// Returns the type that sums become on the device; none: the host makes floats of them. Outputs are f32
+    /// where the device can.
     ElemType float_of_sums(ValueId id) const {
         const auto makes = [this](ElemType elem) {
             return is_supported(options_.supports, "dequantize", {ElemType::i32}, {elem});
@@ -265,7 +265,7 @@ class Rewriter {
         to_.nodes.push_back(std::move(made));
     }
 
-    /// Null: none, it is an input or a constant.
+    /// Returns the node; null: none, it is an input or a constant.
     Node* maker_of(ValueId id) {
         for (size_t n = to_.nodes.size(); n-- > 0;) {
             const auto& outputs = to_.nodes[n].outputs;
@@ -284,7 +284,7 @@ class Rewriter {
         return attrs;
     }
 
-    /// Whether the weights of a product become i4 with scales of groups.
+    /// True if the weights of a product become i4 with scales of groups.
     bool in_groups(const Node& node) const {
         if (!is_product(node.spec())) return false;
         const Value& weight = from_.value(node.inputs[1]);
@@ -297,7 +297,7 @@ class Rewriter {
                takes_groups(options_.supports, form);
     }
 
-    /// Weights in i4; those that several products read are there once.
+    /// Returns the weights in i4; those that several products read are there once.
     Groups groups_of(ValueId id) {
         const auto [found, is_new] = groups_.try_emplace(id);
         if (is_new) {
@@ -313,7 +313,7 @@ class Rewriter {
         return found->second;
     }
 
-    /// The f32 sums of a product with i4 weights.
+    /// Returns the f32 sums of a product with i4 weights.
     ValueId grouped(const Node& node) {
         const Groups weights = groups_of(node.inputs[1]);
         std::vector<ValueId> operands = {steps(node.inputs[0]), weights.numbers, weights.scales};
@@ -329,7 +329,8 @@ class Rewriter {
         return sums;
     }
 
-    /// Weights with a scale for each output channel; those that several products read are there once.
+    /// Returns the weights with a scale for each output channel; those that several products read are there
+    /// once.
     ValueId channel_steps(ValueId id) {
         const auto [found, is_new] = weights_.try_emplace(id, absent);
         if (is_new) {
@@ -341,7 +342,7 @@ class Rewriter {
         return found->second;
     }
 
-    /// That the biases of all products with these weights ask for.
+    /// Returns the least scales that the biases of all products with these weights ask for.
     std::vector<double> least_scales(ValueId weight) const {
         std::vector<double> least;
         for (const graph::NodeId user : users_[weight]) {
@@ -358,7 +359,7 @@ class Rewriter {
         return least;
     }
 
-    /// X, W and, where there is one, the bias in steps of their products.
+    /// Returns X, W and, where there is one, the bias in steps of their products.
     std::vector<ValueId> product_operands(const Node& node) {
         const Value &weight = from_.value(node.inputs[1]), &out = from_.value(node.outputs[0]);
         const Value* bias = node.inputs.size() == 3 ? &from_.value(node.inputs[2]) : nullptr;
@@ -388,7 +389,7 @@ class Rewriter {
         return to_.add_constant(bias.name, ElemType::i32, whole.shape, std::move(data), std::move(quant));
     }
 
-    /// The steps of X times W, along the last of `rank` dimensions.
+    /// Returns the steps of X times W, along the last of `rank` dimensions.
     BoundQuant accumulator_quant(const std::vector<ValueId>& operands, int rank) const {
         const BoundQuant &x = to_.value(operands[0]).quant, &w = to_.value(operands[1]).quant;
         std::vector<double> scales = w.scales;
@@ -406,14 +407,15 @@ class Rewriter {
         return result;
     }
 
-    /// The steps that a node reads an operand in; null: it reads floats.
+    /// Returns the steps that a node reads an operand in; null: it reads floats.
     const BoundQuant* steps_read(size_t n, ValueId operand) const {
         if (plan_.modes[n] != Mode::quantized && plan_.modes[n] != Mode::accumulator) return nullptr;
         const Node& node = from_.nodes[n];
         return &plan_.quants[plan_.only_saturates[n] || moves(node) ? node.outputs[0] : operand];
     }
 
-    /// The steps that all readers of an input want, so that the host can round it to them; null: they differ.
+    /// Returns the steps that all readers of an input want, so that the host can round it to them; null: they
+    /// differ.
     const BoundQuant* steps_of_input(ValueId id) const {
         const BoundQuant* steps = nullptr;
         for (const graph::NodeId n : users_[id]) {
@@ -444,7 +446,7 @@ class Rewriter {
         }
     }
 
-    /// That of its readers, if they agree.
+    /// Returns the type of its readers, if they agree.
     ElemType type_of_input(ValueId id) const {
         ElemType type = ElemType::none;
         for (size_t n = 0; n < from_.nodes.size(); ++n) {
@@ -482,11 +484,11 @@ class Rewriter {
     const Graph& from_;
     const Plan& plan_;
     const QuantizeOptions& options_;
-    std::vector<std::vector<graph::NodeId>> users_;  ///< by value
+    std::vector<std::vector<graph::NodeId>> users_;  ///< indexed by value
     std::vector<Forms> forms_;
-    std::map<ValueId, ValueId> weights_;  ///< of those that become i8 by channels
+    std::map<ValueId, ValueId> weights_;  ///< weights that become i8 by channels
     std::map<ValueId, Groups> groups_;
-    Source source_;  ///< of the node being rewritten: what is inserted is charged to it
+    Source source_;  ///< source of the node being rewritten: what is inserted is charged to it
     Graph to_;
 };
 

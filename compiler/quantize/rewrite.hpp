@@ -4,7 +4,7 @@
 
 namespace kpu::quantize {
 
-/// The graph as its plan says.
+/// Returns the graph as its plan says.
 graph::Graph rewrite(const graph::Graph& graph, const Plan& plan, const QuantizeOptions& options);
 
 }  // namespace kpu::quantize

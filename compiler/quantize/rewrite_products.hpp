@@ -10,7 +10,7 @@
 
 namespace kpu::quantize {
 
-/// What forms of products share: nodes that stand for them are appended in the order of the graph.
+/// Base of the rewriters of products: nodes that stand for them are appended in the order of the graph.
 class ProductRewriter {
   public:
     explicit ProductRewriter(graph::Graph& graph)
@@ -64,7 +64,7 @@ class ProductRewriter {
     }
 
     graph::Graph& graph_;
-    graph::Source source_;  ///< of the nodes that are added
+    graph::Source source_;  ///< source of the nodes that are added
 
   private:
     std::vector<uint32_t> reads_;

@@ -53,7 +53,7 @@ std::vector<int64_t> host_sizes(const Graph& graph, const Port& port) {
 
 // ---- files
 
-/// Where the colours of an input's pictures go.
+/// Layout of the colours of an input's pictures.
 struct PictureLayout {
     int64_t batch = 1, channels = 0, height = 0, width = 0;
     bool planes = true;  ///< a plane for each colour; else the colours of a pixel side by side
@@ -80,14 +80,15 @@ PictureLayout picture_layout(const std::vector<int64_t>& shape, const Port& port
     }
     constexpr int64_t most = 1 << 16;
     if (layout.channels == 0 || layout.height > most || layout.width > most) {
-        throw UserError(fmt::format(
-            "{}: input `{}` has shape ({}), which is no picture of 1 or 3 colours. Fix: give .npy samples.",
-            path, port.name, fmt::join(shape, ", ")));
+        throw UserError(
+            fmt::format("{}: input `{}` has shape ({}), which is not a picture of 1 or 3 colours. Fix: give "
+                        ".npy samples.",
+                        path, port.name, fmt::join(shape, ", ")));
     }
     return layout;
 }
 
-/// One value for each colour; `fallback` where none is given.
+/// Returns one value for each colour; `fallback` where none is given.
 std::vector<double> by_channel(const std::vector<double>& given, int64_t channels, double fallback,
                                std::string_view name) {
     if (given.empty()) return std::vector<double>(static_cast<size_t>(channels), fallback);
@@ -98,7 +99,8 @@ std::vector<double> by_channel(const std::vector<double>& given, int64_t channel
                     given.size(), channels, channels));
 }
 
-/// The weights of ITU-R 601 in 16 bits, as imaging libraries have them: grey stays what it is.
+/// Returns the grey of a colour by the weights of ITU-R 601 in 16 bits, as imaging libraries have them: grey
+/// stays what it is.
 uint8_t luminance(const uint8_t* rgb) {
     return static_cast<uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + 32768U) >> 16);
 }
@@ -160,7 +162,7 @@ Data array_sample(const std::string& path, const Graph& graph, const Port& port)
     return graph::make_data(std::move(batch));
 }
 
-/// The samples in a folder, by file name without its ending.
+/// Returns the samples in a folder, by file name without its ending.
 std::map<std::string, std::string> list_folder(const fs::path& folder) {
     std::map<std::string, std::string> found;
     std::error_code error;
@@ -247,7 +249,7 @@ class FolderSamples : public Samples {
     const Graph& graph_;
     SampleOptions options_;
     std::vector<std::string> names_;               ///< sorted
-    std::vector<std::vector<std::string>> files_;  ///< of each sample, one for each input
+    std::vector<std::vector<std::string>> files_;  ///< files of each sample, one for each input
 };
 
 // ---- random numbers

@@ -9,8 +9,9 @@
 namespace kpu::quantize {
 
 struct SampleOptions {
-    size_t least = 4;                     ///< fewer are refused
-    std::vector<double> mean, deviation;  ///< of pictures: one for all colours, or one each; empty: 0 and 1
+    size_t least = 4;  ///< fewer are refused
+    /// Values of pictures: one for all colours, or one each; empty: 0 and 1.
+    std::vector<double> mean, deviation;
 };
 
 /// Arrays of the host, as Graph::inputs want them. One sample at a time is in memory.
@@ -18,7 +19,7 @@ class Samples {
   public:
     virtual ~Samples() = default;
     virtual size_t count() const = 0;
-    /// One array for each input of the graph. Throws UserError that names the file.
+    /// Loads one array for each input of the graph. Throws UserError that names the file.
     virtual std::vector<graph::Data> load(size_t index) const = 0;
     /// False for random numbers: ranges taken from them say nothing about real inputs.
     virtual bool calibrated() const = 0;
@@ -41,7 +42,7 @@ std::unique_ptr<Samples> given_samples(const graph::Graph& graph,
                                        std::vector<std::vector<graph::Data>> arrays,
                                        const SampleOptions& options = {});
 
-/// "INT8 calibration requires at least N samples"
+/// Throws "INT8 calibration requires at least N samples".
 void require_samples(size_t count, const SampleOptions& options, const std::string& origin);
 
 }  // namespace kpu::quantize

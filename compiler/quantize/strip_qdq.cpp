@@ -95,7 +95,8 @@ class Stripper {
         return map_[id] != absent && is_float(to_.graph.value(map_[id]).elem);
     }
 
-    /// Steps of one scale that every user makes floats of, at once or behind operations that keep them.
+    /// True for steps of one scale that every user makes floats of, at once or after operations that keep
+    /// them.
     bool becomes_floats(ValueId id) const {
         const Value& value = from_.value(id);
         const auto returns = [this](NodeId user) {
@@ -117,7 +118,8 @@ class Stripper {
                std::all_of(node.outputs.begin(), node.outputs.end(), is_moved);
     }
 
-    /// A node that stands for quantize. Its operand may be made in its steps where nobody reads it in another form.
+    /// Marks a node that stands for quantize. Its operand may be made in its steps where nobody reads it in
+    /// another form.
     void mark(const Node& node) {
         const BoundQuant quant = quant_of(node);
         const Range held = representable(quant);
@@ -155,7 +157,7 @@ class Stripper {
                 value.quant.kind == proto::Quant::PER_CHANNEL);
     }
 
-    /// A constant that is stored in steps.
+    /// Gives a constant that is stored in steps.
     void give(const Node& node) {
         const Value& value = from_.value(node.inputs[0]);
         const auto engine = values::make_fast_backend();
@@ -232,7 +234,7 @@ class Stripper {
     const Graph& from_;
     std::vector<std::vector<NodeId>> users_;
     std::vector<ValueId> map_;
-    std::vector<bool> output_, absorbed_;  ///< by value
+    std::vector<bool> output_, absorbed_;  ///< indexed by value
     Stripped to_;
 };
 

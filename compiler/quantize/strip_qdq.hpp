@@ -9,7 +9,7 @@ namespace kpu::quantize {
 
 inline bool is_named(const graph::Node& node, std::string_view name) { return node.spec().name == name; }
 
-/// What the conversions of a model say of a value that they stood around.
+/// Meaning of the conversions of a model for a value that they stood around.
 enum class Steps : uint8_t {
     none,     ///< floats
     exact,    ///< each number is a step
@@ -18,9 +18,9 @@ enum class Steps : uint8_t {
 
 struct Stripped {
     graph::Graph graph;
-    std::vector<Steps> steps;  ///< by value; which ones: plan.quants
+    std::vector<Steps> steps;  ///< indexed by value; which ones: plan.quants
     Plan plan;                ///< quants and given, only_saturates of marks; the modes are still to be chosen
-    std::vector<bool> marks;  ///< by node: a clamp that stands for a quantize node
+    std::vector<bool> marks;  ///< for each node: a clamp that stands for a quantize node
 };
 
 /// Rounding belongs to the place where the model quantizes, not to the tensor: each quantize node becomes a clamp, its

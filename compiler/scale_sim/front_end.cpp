@@ -15,14 +15,14 @@ namespace {
 constexpr const char* l1_size = "engine.l1.size_bytes";
 constexpr std::ptrdiff_t commas_of_product = 3;  ///< name, M, N, K
 
-/// Words and numbers between commas, without what lines of other languages have.
+/// True for words and numbers between commas, without what lines of other languages have.
 bool is_row(std::string_view line, std::ptrdiff_t commas, const char* others) {
     return std::count(line.begin(), line.end(), ',') >= commas &&
            line.find_first_of(others) == std::string_view::npos;
 }
 
-/// By its first two lines, a header and a layer. In a file called .csv they may have less or be stranger:
-/// what is wrong is then said with its line.
+/// Recognises a topology by its first two lines, a header and a layer. In a file called .csv they may have
+/// less or be stranger: what is wrong is then said with its line.
 bool recognise_topology(std::string_view head, std::string_view file_name) {
     if (starts_with(head, "\xEF\xBB\xBF")) head.remove_prefix(3);
     const bool called_csv = ends_with(file_name, ".csv");

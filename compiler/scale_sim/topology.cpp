@@ -14,13 +14,13 @@
 namespace kpu::compiler {
 namespace {
 
-constexpr uint64_t largest_size = uint64_t{1} << 24;    ///< of one column
+constexpr uint64_t largest_size = uint64_t{1} << 24;    ///< limit of one column
 constexpr uint64_t largest_matrix = uint64_t{1} << 38;  ///< elements of one operand
-constexpr uint64_t most_copies = 1u << 16;              ///< of a layer: channels or products of a batch
+constexpr uint64_t most_copies = 1u << 16;              ///< limit of a layer: channels or products of a batch
 constexpr int64_t align = 4096, burst_align = 1 << 20;
 constexpr size_t gemm_fields = 4, conv_fields = 8;
 
-/// Between the commas; the last one is what follows the last comma.
+/// Returns the fields between the commas; the last one is what follows the last comma.
 std::vector<std::string_view> fields_of(std::string_view line) {
     std::vector<std::string_view> fields;
     for (;;) {
@@ -37,14 +37,14 @@ bool is_number(std::string_view text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// A share of non-zero weights: 2:4.
+/// True for a share of non-zero weights: 2:4.
 bool is_sparsity(std::string_view text) {
     const size_t colon = text.find(':');
     return colon != std::string_view::npos && is_number(text.substr(0, colon)) &&
            is_number(text.substr(colon + 1));
 }
 
-/// A column's name, in capitals or not.
+/// True for a column's name, in capitals or not.
 bool names_batch(std::string_view column) {
     constexpr std::string_view batch = "batch";
     const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };
@@ -77,10 +77,11 @@ class Reader {
   private:
     void error(std::string message) { diagnostics_.error({origin_, line_, 1}, std::move(message)); }
 
-    /// False when the first line is a layer. A column called Batch is one wherever it stands.
+    /// Reads the header. False when the first line is a layer. A column called Batch is one wherever it
+    /// stands.
     bool read_header(const std::vector<std::string_view>& fields) {
         if (fields.size() >= 2 && is_number(fields[1])) {
-            note("the first line is no header: it is read as a layer.");
+            note("the first line is not a header: it is read as a layer.");
             return false;
         }
         for (size_t i = 0; i < fields.size(); ++i)
@@ -90,14 +91,14 @@ class Reader {
 
     void note(std::string message) { diagnostics_.info({origin_, line_, 1}, std::move(message)); }
 
-    /// What follows the last comma is no field, unless the line is too short without it.
+    /// Drops what follows the last comma, which is no field unless the line is too short without it.
     void drop_tail(std::vector<std::string_view>& fields) {
         if (fields.size() < 2) return;
         const size_t rest = fields.size() - 1;
         if (fields.back().empty()) {
             fields.pop_back();
         } else if (rest == gemm_fields || rest >= conv_fields) {
-            note(fmt::format("`{}` behind the last comma is ignored.", fields.back()));
+            note(fmt::format("`{}` after the last comma is ignored.", fields.back()));
             fields.pop_back();
         }
     }
@@ -224,7 +225,7 @@ class Reader {
                           largest_matrix));
     }
 
-    /// Operations need names of their own; files repeat them.
+    /// Makes a name unique: operations need names of their own; files repeat them.
     std::string unique(const std::string& name) {
         std::string own = name;
         for (int copy = 2; !names_.insert(own).second; ++copy) own = fmt::format("{}.{}", name, copy);
@@ -239,9 +240,9 @@ class Reader {
     std::set<std::string> names_;
 };
 
-/// Where the operands and results of the largest layers stand; layers share their places. The array reads and
-/// writes in bursts that end at multiples of 1 MiB: a smaller place crosses none of them and a larger one begins
-/// with one, so that how a layer is cut does not depend on the others.
+/// Places of the operands and results of the largest layers; layers share them. The array reads and writes in
+/// bursts that end at multiples of 1 MiB: a smaller place crosses none of them and a larger one begins with
+/// one, so that how a layer is cut does not depend on the others.
 struct Places {
     struct Place {
         int64_t bytes = 0;
@@ -262,7 +263,7 @@ struct Places {
             grow(y, 4 * layer.m * layer.n);
         }
     }
-    /// One behind the other.
+    /// Returns the end of the places, one after the other.
     int64_t total() const {
         int64_t end = 0;
         for (const Place* place : {&a, &b, &y})

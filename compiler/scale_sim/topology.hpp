@@ -28,7 +28,7 @@ std::vector<Layer> parse_topology(std::string_view text, const std::string& orig
 /// Layers back to back, one operation each. Operands (i8, a convolution's as the matrix of its windows) and
 /// results (i32) stand in L1[0] from the start: the file knows no memory.
 Module topology_program(const std::vector<Layer>& layers, const std::string& name);
-/// L1 that the program allocates, bytes.
+/// Returns the L1 that the program allocates, bytes.
 uint64_t topology_l1_bytes(const std::vector<Layer>& layers);
 
 }  // namespace kpu::compiler

@@ -145,7 +145,8 @@ std::optional<Strand> Steps::of_view(const Node& node, ValueId value, size_t dim
         return std::nullopt;
     } else if (is(node, "split") || is(node, "concat")) {
         if (axis_of(is(node, "split") ? x : y, node.attrs) == dim) return std::nullopt;
-    } else {  // reshape: the dimension stays, or is joined with those behind it, or is one of those that it is cut into
+        // Reshape: the dimension stays, or is joined with those after it, or is one of those that it is cut into.
+    } else {
         const int64_t before = product_before(y, dim);
         for (from = 0; from < x.rank; ++from) {
             if (product_before(x, from) == before && x[from] > 1) break;
@@ -238,7 +239,7 @@ class RowFinder {
     const Strand& strand(size_t step) const { return chain_.strands[chain_.last - step]; }
     int64_t extent(ValueId id) const { return shape_of(steps_.graph().value(id))[chain_.dims.at(id)]; }
 
-    /// What the readers in the chain need of a value in a strip.
+    /// Returns what the readers in the chain need of a value in a strip.
     std::optional<Rows> needed(ValueId id, size_t strip) const {
         std::optional<Rows> all;
         for (const size_t reader : steps_.readers(id)) {

@@ -17,7 +17,7 @@ struct Step {
     bool renames = false;
 };
 
-/// How a dimension of a tensor follows the indices of a step: index i touches elements [i * step - before,
+/// Relation of a dimension of a tensor to the indices of a step: index i touches elements [i * step - before,
 /// i * step - before + extent).
 struct Follow {
     size_t dim = 0;
@@ -42,16 +42,17 @@ struct Rows {
 struct Chain {
     size_t first = 0, last = 0;
     int64_t strips = 1;
-    std::vector<Strand> strands;            ///< by step, the last one first
-    std::map<graph::ValueId, size_t> dims;  ///< of what the steps make: the dimension that is cut
+    std::vector<Strand> strands;            ///< strand of each step, the last one first
+    std::map<graph::ValueId, size_t> dims;  ///< for what the steps make: the dimension that is cut
     std::map<graph::ValueId, bool> leaves;  ///< somebody outside reads it: it is kept whole
-    /// By strip: rows of each value that the strip needs, halo included, and rows that are new in it.
+    /// Rows of each value that each strip needs, halo included, and rows that are new in it.
     std::map<graph::ValueId, std::vector<Rows>> needed, fresh;
-    /// What each strip reads all of, and is copied to L2 beforehand, with the first step that reads it.
+    /// Values that each strip reads all of, and are copied to L2 beforehand, with the first step that reads
+    /// them.
     std::map<graph::ValueId, size_t> held;
 };
 
-/// What chains are made of.
+/// Steps that chains are made of.
 class Steps {
   public:
     /// `columns`: of an array, which strips of columns should fill.
@@ -59,18 +60,19 @@ class Steps {
 
     const graph::Graph& graph() const { return graph_; }
     const std::vector<Step>& all() const { return steps_; }
-    /// The step that makes a value; -1: none does.
+    /// Returns the step that makes a value; -1: none does.
     int maker(graph::ValueId value) const { return maker_[value]; }
-    /// The steps that read it, ascending.
+    /// Returns the steps that read it, ascending.
     const std::vector<size_t>& readers(graph::ValueId value) const { return readers_[value]; }
     bool is_output(graph::ValueId value) const { return output_[value]; }
-    /// Values that others than the step itself read.
+    /// Returns the values that others than the step itself read.
     const std::vector<graph::ValueId>& made(size_t step) const { return made_[step]; }
-    /// Values that it reads and does not make.
+    /// Returns the values that it reads and does not make.
     const std::vector<graph::ValueId>& read(size_t step) const { return read_[step]; }
     const TileOp& op(size_t step) const { return ops_[step]; }
 
-    /// A step cut so that dimension `dim` of `value`, which it makes, follows its indices; nothing: it cannot be.
+    /// Returns a step cut so that dimension `dim` of `value`, which it makes, follows its indices; nothing:
+    /// it cannot be.
     std::optional<Strand> strand(size_t step, graph::ValueId value, size_t dim) const;
 
   private:
@@ -85,14 +87,14 @@ class Steps {
     std::vector<std::vector<size_t>> readers_;
     std::vector<bool> output_;
     std::vector<std::vector<graph::ValueId>> made_, read_;
-    std::vector<TileOp> ops_;  ///< by step; empty for one that renames
+    std::vector<TileOp> ops_;  ///< for each step; empty for one that renames
 };
 
 /// Grows chains backwards from the step `last`, whose result is cut along `dim` where its readers leave that open.
 class ChainGrower {
   public:
     ChainGrower(const Steps& steps, size_t last, size_t dim);
-    /// Takes one more step in, in front. False: it cannot be cut together with those behind it.
+    /// Takes one more step in, before the first. False: it cannot be cut together with those after it.
     bool grow();
     const Chain& chain() const { return chain_; }
 
@@ -102,7 +104,7 @@ class ChainGrower {
     size_t wanted_dim_ = 0;
 };
 
-/// Rows of a dimension of `extent` that indices `range` of a step touch.
+/// Returns the rows of a dimension of `extent` that indices `range` of a step touch.
 Rows rows_of(const Window& window, const Rows& range, int64_t extent);
 
 /// Sets Chain::strips, needed and fresh. False: so many strips would leave one of them without work, or a tensor that is

@@ -60,7 +60,8 @@ class Cutter {
     bool inside(ValueId id) const { return chain_.dims.count(id) > 0; }
     Rows needed(ValueId id) const { return chain_.needed.at(id)[strip_]; }
     Rows fresh(ValueId id) const { return chain_.fresh.at(id)[strip_]; }
-    /// Its strips keep the name of an operation, also where several have one source.
+    /// Returns the source of a step. Its strips keep the name of an operation, also where several have one
+    /// source.
     graph::Source source_at(size_t step) const {
         graph::Source source = node(step).source;
         if (!steps_.all()[step].renames) source.name = steps_.all()[step].nodes.name;
@@ -92,7 +93,7 @@ class Cutter {
         return to_.add_value(fmt::format("{}.strip{}", like.name, strip_), like.elem, shape, like.quant);
     }
 
-    /// Rows [from, from + count) of a value along a dimension.
+    /// Returns the rows [from, from + count) of a value along a dimension.
     ValueId slice(ValueId of, size_t dim, int64_t from, int64_t count, const graph::Source& source) {
         std::vector<int64_t> starts, ends, axes, steps;
         const Dims whole = shape(of);
@@ -112,7 +113,7 @@ class Cutter {
         return result;
     }
 
-    /// These rows of a value of the whole graph, counted there, as this strip has them.
+    /// Returns these rows of a value of the whole graph, counted there, as this strip has them.
     ValueId rows(ValueId id, size_t dim, const Rows& wanted, const graph::Source& source) {
         const auto key = std::make_tuple(id, dim, wanted.lo, wanted.hi);
         if (const auto found = slices_.find(key); found != slices_.end()) return found->second;
@@ -142,7 +143,8 @@ class Cutter {
                                 std::move(quant));
     }
 
-    /// What was computed of a value joins the rows that the last strip left; what the next one needs is put aside.
+    /// Publishes what was computed of a value: it joins the rows that the last strip left; what the next one
+    /// needs is put aside.
     void publish(ValueId id, ValueId computed) {
         const size_t dim = chain_.dims.at(id);
         const graph::Source source = source_of(id);
@@ -233,7 +235,7 @@ class Cutter {
         }
     }
 
-    /// Of what `extent` rows have in common. The shares of all rows sum to it.
+    /// Returns the share of `rows` in what `extent` rows have in common. The shares of all rows sum to it.
     static uint64_t share_of(uint64_t all, const Rows& rows, int64_t extent) {
         __extension__ typedef unsigned __int128 Wide;
         const auto until = [&](int64_t row) {
@@ -243,7 +245,7 @@ class Cutter {
         return until(rows.hi) - until(rows.lo);
     }
 
-    /// A strip at a border has the padding of that border alone.
+    /// Patches pads: a strip at a border has the padding of that border alone.
     void patch(Node& added, const TileOp& op, const TileNode& tile, int axis, const Rows& range) const {
         const TileOperand& x = op.operands[tile.inputs[0]];
         const int d = dim_along(x, axis);
@@ -283,7 +285,7 @@ class Cutter {
         publish(id, computed);
     }
 
-    /// All rows that the strip needs: they are there.
+    /// Adds a view of all rows that the strip needs: they are there.
     void add_view(size_t step) {
         const Node& view = node(step);
         const Strand& of = strand(step);
@@ -322,11 +324,11 @@ class Cutter {
     uint32_t& groups_;
     size_t strip_ = 0;
     std::map<ValueId, ValueId> held_;    ///< their copies
-    std::map<ValueId, ValueId> strips_;  ///< of the whole graph's values: what this strip has of them
+    std::map<ValueId, ValueId> strips_;  ///< for the whole graph's values: what this strip has of them
     std::map<ValueId, int64_t> starts_;  ///< the first row of it
     std::map<ValueId, ValueId> tails_;   ///< rows that the last strip put aside
-    std::map<ValueId, std::vector<ValueId>> parts_;  ///< of values that are kept whole
-    std::map<std::tuple<ValueId, size_t, int64_t, int64_t>, ValueId> slices_;  ///< of this strip
+    std::map<ValueId, std::vector<ValueId>> parts_;  ///< parts of values that are kept whole
+    std::map<std::tuple<ValueId, size_t, int64_t, int64_t>, ValueId> slices_;  ///< slices of this strip
 };
 
 }  // namespace

@@ -60,10 +60,11 @@ bool has_scores_in_ddr(const Planned& planned) {
     });
 }
 
-/// What the strips of a chain have in L2, beside the tensors that live there when nothing is cut.
+/// Room of a chain's strips in L2, beside the tensors that live there when nothing is cut.
 struct Limits {
     uint64_t l2_bytes = 0;
-    /// Not strips that fit, but so many parts of products of activations, along their batches: strips of parts may fit.
+    /// Number of parts that products of activations are cut into, along their batches, in place of strips
+    /// that fit: strips of parts may fit.
     int64_t parts = 0;
 };
 
@@ -131,7 +132,8 @@ class Planner {
 
     // ---- what a chain saves
 
-    /// How often the bytes of a value are read, by steps of the chain; nothing: some view of them is kept whole.
+    /// Returns how often the bytes of a value are read, by steps of the chain; nothing: some view of them is
+    /// kept whole.
     std::optional<double> times_read(const Chain& chain, ValueId id) const {
         double times = 0;
         if (chain.leaves.at(id)) return std::nullopt;
@@ -150,7 +152,7 @@ class Planner {
         return times;
     }
 
-    /// Bytes that need not go through DDR.
+    /// Returns the bytes that need not go through DDR.
     double saving(const Chain& chain) const {
         double saved = 0;
         for (const auto& [id, dim] : chain.dims) {
@@ -164,7 +166,7 @@ class Planner {
         return saved;
     }
 
-    /// Bytes that each strip reads again: weights, and what it needs whole.
+    /// Returns the bytes that each strip reads again: weights, and what it needs whole.
     double again(const Chain& chain) const {
         double bytes = 0;
         for (size_t step = chain.first; step <= chain.last; ++step) {
@@ -210,7 +212,8 @@ class Planner {
         return std::nullopt;
     }
 
-    /// What each strip reads all of, and the host gives or gets: it lives in DRAM. With the first step that reads it.
+    /// Returns what each strip reads all of, and the host gives or gets: it lives in DRAM. With the first
+    /// step that reads it.
     std::map<ValueId, size_t> given_whole(const Chain& chain) const {
         std::map<ValueId, size_t> result;
         for (size_t step = chain.first; step <= chain.last; ++step) {
@@ -231,7 +234,7 @@ class Planner {
         return count;
     }
 
-    /// Bytes of tensors that stand in L2 as a whole while the chain is worked off.
+    /// Returns the bytes of tensors that stand in L2 as a whole while the chain is worked off.
     uint64_t beside(const Chain& chain) const {
         const std::vector<NodeRange>& groups = planned_.memory.groups;
         // groups of the planned graph have copies between them: compare by what lives there
@@ -257,7 +260,7 @@ class Planner {
         return bytes;
     }
 
-    /// The last step of the chain that reads a value's bytes.
+    /// Returns the last step of the chain that reads a value's bytes.
     size_t last_use(const Chain& chain, ValueId id) const {
         size_t last = static_cast<size_t>(steps_.maker(id));
         for (const size_t reader : steps_.readers(id)) {
@@ -269,7 +272,8 @@ class Planner {
         return last;
     }
 
-    /// The most bytes that strips of tensors, and the rows that the next strip needs too, take at a time.
+    /// Returns the most bytes that strips of tensors, and the rows that the next strip needs too, take at a
+    /// time.
     uint64_t peak(const Chain& chain) const {
         std::vector<uint64_t> live(chain.strands.size() + 1, 0);
         uint64_t tails = 0;
@@ -318,8 +322,8 @@ void check_wishes(const Graph& graph, const MappingWishes& wishes) {
     }
 }
 
-/// Nodes that only rename bytes stand right behind what they rename, so that none of them is in the midst of a chain that
-/// reads it whole (the values of attention, between softmax and product).
+/// Moves nodes that only rename bytes right after what they rename, so that none of them is in the midst of a
+/// chain that reads it whole (the values of attention, between softmax and product).
 Graph with_early_views(const Graph& graph) {
     Graph result = graph;
     result.nodes.clear();

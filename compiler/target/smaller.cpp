@@ -9,7 +9,7 @@ namespace {
 
 using platforms::Platform;
 
-/// Half, rounded down, at least 1.
+/// Halves a number, rounded down, at least 1.
 template <class Number>
 Number half(Number of) {
     return std::max<Number>(1, of / 2);
@@ -41,7 +41,7 @@ void halve_links(Platform& platform) {
     links.set_link_bytes_per_cycle(half(links.link_bytes_per_cycle()));
 }
 
-/// Each clock that a domain has of its own, and the core's.
+/// Halves each clock that a domain has of its own, and the core's.
 void halve_clocks(Platform& platform) {
     proto::Clock& clock = *platform.mutable_clock();
     if (clock.has_array_mhz()) clock.set_array_mhz(clock.array_mhz() / 2);

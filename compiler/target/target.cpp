@@ -18,7 +18,8 @@ double ddr_bytes_per_cycle(const platforms::Platform& platform) {
     return bytes_per_us / platform.clock().core_mhz() * (1 - refreshes);
 }
 
-/// Of a read whose row is closed: the controller both ways, the row, the column, the burst.
+/// Returns the latency of a read whose row is closed: the controller both ways, the row, the column, the
+/// burst.
 double ddr_latency_ns(const platforms::Platform& platform) {
     const proto::DdrDevice device = platforms::ddr_device(platform);
     const proto::Ddr& ddr = platform.ddr();
@@ -42,7 +43,8 @@ Mover mover(const proto::Dma& dma, const timing::LinkTime& link) {
     return result;
 }
 
-/// How often, on average, a run meets a multiple of `burst` between its ends, if runs begin at multiples of `step`.
+/// Returns how often, on average, a run meets a multiple of `burst` between its ends, if runs begin at
+/// multiples of `step`.
 double crossings(double run, int64_t step, int64_t burst) {
     const auto apart = static_cast<double>(std::gcd(step, burst));
     return (std::ceil(run / apart) - 1) * apart / static_cast<double>(burst);
@@ -62,8 +64,8 @@ bool binds(const TypeVariant::Binding& binding, const std::vector<OperandSpec>& 
 
 }  // namespace
 
-/// At `width` bytes a cycle. Transfers are cut at the ends of runs and where either side has a multiple of the burst,
-/// and every piece takes whole cycles.
+/// Returns the cycles at `width` bytes a cycle. Transfers are cut at the ends of runs and where either side
+/// has a multiple of the burst, and every piece takes whole cycles.
 double Mover::burst_cycles(const Runs& runs, double width) const {
     const auto size = static_cast<int64_t>(burst), run = static_cast<int64_t>(runs.bytes);
     const int64_t here = runs.here(), there = runs.there();

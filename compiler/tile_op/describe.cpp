@@ -22,7 +22,7 @@ Dims shape_of(const Value& value) {
 
 ElemType data_type(const Graph& graph, const Node& node) {
     const kernels::Operation* operation = kernels::find(node.opcode);
-    if (operation == nullptr) throw InternalError("lower: an opcode is no kernel");
+    if (operation == nullptr) throw InternalError("lower: an opcode is not a kernel");
     std::vector<ElemType> types;
     for (const ValueId id : node.inputs) types.push_back(graph.value(id).elem);
     return kernels::data_type(*operation, types);
@@ -103,7 +103,7 @@ class Describer {
     }
     static Window follow(int axis, int64_t unit = 1) { return {axis, unit, unit, 0}; }
 
-    /// Along the axes that its row names.
+    /// Cuts a kernel along the axes that its row names.
     void kernel(const kernels::Operation& operation) {
         for (const kernels::Cut& cut : operation.cuts) {
             const int64_t extent = out()[static_cast<size_t>(cut.outputs[0])];
@@ -119,14 +119,14 @@ class Describer {
         }
     }
 
-    /// One axis for each dimension of the output.
+    /// Adds one axis for each dimension of the output.
     void output_axes() {
         const Dims y = out();
         for (size_t d = 0; d < y.rank; ++d)
             result_.outputs[0][d] = follow(add_axis(fmt::format("d{}", d), y[d]));
     }
 
-    /// Dimensions that broadcast are read whole.
+    /// Keeps dimensions that broadcast whole.
     void broadcast(size_t i) {
         const Dims x = in(i), y = out();
         for (size_t d = 1; d <= x.rank && d <= y.rank; ++d) {
@@ -179,7 +179,7 @@ class Describer {
         result_.inputs[0] = elements;
     }
 
-    /// The axis of a sum; with scales of groups or blocks it counts those.
+    /// Returns the axis of a sum; with scales of groups or blocks it counts those.
     Window summed(std::string name, int64_t extent) {
         const int64_t group = spec_.group_scales   ? node_.attrs.integer("group_size", 1)
                               : spec_.block_scales ? node_.attrs.integer("block_size", 32)
@@ -223,7 +223,7 @@ class Describer {
         result_.inputs[1].back() = result_.outputs[0].back() = follow(axis, y[y.rank - 1u] / groups);
     }
 
-    /// Rows and columns are cut where Y has `strides` for each of X.
+    /// Cuts rows and columns where Y has `strides` for each of X.
     void transposed_convolution() {
         const Dims x = in(0), w = in(1), y = out();
         const size_t last = x.rank - 1u;
@@ -245,7 +245,7 @@ class Describer {
         if (node_.inputs.size() > 2) broadcast(2);
     }
 
-    /// Dimensions that stay as they are can be cut, and those where every element is repeated equally often.
+    /// Cuts dimensions that stay as they are, and those where every element is repeated equally often.
     void resize() {
         const Dims x = in(0), y = out();
         const bool repeats = graph::repeats_elements(node_.attrs);
@@ -261,7 +261,7 @@ class Describer {
         }
     }
 
-    /// Tiles at the border have the padding there; mirrored rows may lie beyond a tile.
+    /// Describes pads: tiles at the border have the padding there; mirrored rows may lie beyond a tile.
     void pad() {
         const Dims x = in(0), y = out();
         const bool mirrored = node_.attrs.find("mode")->text == "reflect";
@@ -285,7 +285,7 @@ class Describer {
             window.step = ints("strides")[d];
             window.extent = (ints("kernel_shape")[d] - 1) * dilation + 1;
             window.before = ints("pads")[d];
-            // a last window that reaches beyond counted padding counts less: a rule for what is behind another window
+            // the last window counts less beyond counted padding: a rule for what follows another window
             const int64_t end = (out()[d + 1] - 1) * window.step - window.before + window.extent;
             if (is_set("count_include_pad") && end > x[d + 1] + ints("pads")[d + spatial])
                 result_.axes[static_cast<size_t>(window.axis)].least_last = 2;
@@ -293,7 +293,7 @@ class Describer {
     }
     bool is_set(std::string_view name) const { return node_.attrs.integer(name, 0) != 0; }
 
-    /// This dimension of the output stays whole.
+    /// Keeps this dimension of the output whole.
     void untiled(size_t d) {
         const int axis = result_.outputs[0][d].axis;
         result_.axes[static_cast<size_t>(axis)].whole = true;
@@ -345,7 +345,7 @@ class Describer {
             result_.inputs[0][static_cast<size_t>(perm[d])] = result_.outputs[0][d];
     }
 
-    /// Y = X[..., indices, ...]: what lies before and behind the gathered dimension can be cut, the indices too.
+    /// Cuts Y = X[..., indices, ...] before and after the gathered dimension, and along the indices.
     void gather() {
         output_axes();
         const Dims x = in(0), indices = shape_of(graph_.value(node_.inputs[1]));
@@ -360,14 +360,14 @@ class Describer {
         }
     }
 
-    /// Y[i, j, k] = X[i, indices[i, j, k], k]: only X stays whole, along one dimension.
+    /// Describes Y[i, j, k] = X[i, indices[i, j, k], k]: only X stays whole, along one dimension.
     void gather_elements() {
         output_axes();
         result_.inputs[0] = result_.inputs[1] = result_.outputs[0];
         result_.inputs[0][axis_of(in(0), node_.attrs)] = {};
     }
 
-    /// Dimensions that a slice leaves as they are can be cut; a reversed one is not.
+    /// Cuts dimensions that a slice leaves as they are; a reversed one is not cut.
     void slice() {
         const Dims x = in(0), y = out();
         const std::vector<SliceRange> ranges = slice_ranges(x, node_.attrs);
@@ -377,7 +377,7 @@ class Describer {
         }
     }
 
-    /// Only the first dimension can be cut, if it goes through all operands that have as many dimensions.
+    /// Cuts only the first dimension, if it goes through all operands that have as many dimensions.
     void batches() {
         const Dims x = in(0), y = out();
         if (x[0] != y[0] || x.rank != y.rank) return;
@@ -499,7 +499,7 @@ class Group {
     const Graph& graph_;
     const std::vector<bool>& internal_;
     TileOp op_;
-    Windows result_;  ///< of the anchor's first output
+    Windows result_;  ///< windows of the anchor's first output
     Dims shape_;
 };
 

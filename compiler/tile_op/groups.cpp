@@ -23,7 +23,7 @@ bool ascending(const Node& slice) {
     return std::all_of(steps.begin(), steps.end(), [](int64_t step) { return step > 0; });
 }
 
-/// Rows of memory stay rows: the last dimension keeps its place.
+/// True if rows of memory stay rows: the last dimension keeps its place.
 bool keeps_rows(const Node& transpose) {
     const std::vector<int64_t>& perm = transpose.attrs.find("perm")->ints;
     return !perm.empty() && perm.back() == static_cast<int64_t>(perm.size()) - 1;
@@ -47,7 +47,7 @@ GroupList groups_of(const Graph& graph) {
     GroupList result;
     const std::vector<Node>& nodes = graph.nodes;
     std::set<std::string> names;
-    std::map<std::string, int> count;  ///< by name of the source
+    std::map<std::string, int> count;  ///< indexed by name of the source
     const auto unique = [&](const std::string& source) {
         for (int& number = count[source];;) {
             std::string name = ++number == 1 ? source : fmt::format("{}:{}", source, number);

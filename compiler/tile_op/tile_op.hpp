@@ -1,6 +1,7 @@
 #pragma once
-// What lowering knows of a group of nodes: the space it iterates over, and which part of each operand a tile of
-// that space touches. Everything behind it (choice of tiles, memory, tasks) is the same for all opcodes.
+// Tile space of a group of nodes, which is all that lowering knows of it: the space it iterates over, and
+// which part of each operand a tile of that space touches. Everything after it (choice of tiles, memory,
+// tasks) is the same for all opcodes.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +11,7 @@
 
 namespace kpu::compiler {
 
-/// How tiles along an axis follow each other.
+/// Sequence of tiles along an axis.
 enum class Walk : uint8_t {
     loop,    ///< iterations of a loop of the program
     unroll,  ///< statements of their own: constants are packed, or quantised, tile by tile
@@ -53,16 +54,16 @@ struct TileOp {
     std::vector<Axis> axes;
     std::vector<TileOperand> operands;
     std::vector<TileNode> nodes;
-    size_t anchor = 0;     ///< of `nodes`
-    std::string name;      ///< of the operation: NodeRange::name
-    graph::Source source;  ///< of its anchor
+    size_t anchor = 0;     ///< index into `nodes`
+    std::string name;      ///< name of the operation: NodeRange::name
+    graph::Source source;  ///< source of its anchor
     std::vector<graph::Source> fused;
 };
 
-/// The dimensions of a value as operands have them: a scalar counts as one dimension of 1.
+/// Returns the dimensions of a value as operands have them: a scalar counts as one dimension of 1.
 Dims shape_of(const graph::Value& value);
 
-/// The type that a kernel for the node works on.
+/// Returns the type that a kernel for the node works on.
 ElemType data_type(const graph::Graph& graph, const graph::Node& node);
 
 /// Describes the group [first, last) of graph.nodes. `internal[v]`: the value is used by this group alone.

@@ -8,8 +8,8 @@
 
 namespace kpu::compiler {
 
-/// The window along X of `strides` elements of Y, in spatial dimension `d` of X, W and Y with these sizes. Nothing where Y
-/// has another size than `strides` times X: it stays whole.
+/// Returns the window along X of `strides` elements of Y, in spatial dimension `d` of X, W and Y with these
+/// sizes. Nothing where Y has another size than `strides` times X: it stays whole.
 std::optional<Window> transposed_window(const BoundAttrs& attrs, size_t d, int64_t x, int64_t w, int64_t y);
 
 /// Sets pads and output_padding for the part of X that such a window gives, and `wanted` elements of Y.

@@ -1,11 +1,11 @@
 #pragma once
-// How a dimension of an operand follows an axis of its operation, and the part of it that a tile touches.
+// Relation of an operand's dimension to an axis of its operation, and the part of it that a tile touches.
 #include <cstdint>
 
 namespace kpu::compiler {
 
-/// How one dimension of an operand follows an axis: index i of the axis touches the elements
-/// [i * step - before, i * step - before + extent) of it, as far as they exist.
+/// Relation of one dimension of an operand to an axis: index i of the axis touches the elements [i * step -
+/// before, i * step - before + extent) of it, as far as they exist.
 struct Window {
     int axis = -1;  ///< -1: every tile touches the whole dimension
     int64_t step = 1, extent = 1, before = 0;

@@ -18,7 +18,7 @@ struct ArenaTile {
     uint64_t end = 0;
     uint32_t bytes = 0;
     uint32_t writer = nobody;
-    bool sum = false;               ///< of EXECUTEs, not loaded
+    bool sum = false;               ///< sum of EXECUTEs, not loaded
     bool used = true;               ///< a sum: stored, or read as an operand
     bool intact = true;             ///< nothing has overwritten a part
     double scale = 1;               ///< i8: real value of one step
@@ -229,7 +229,7 @@ class Follower {
         add_reader(tile->readers);
     }
 
-    /// The operand at an address; null after a fault.
+    /// Returns the operand at an address; null after a fault.
     ArenaTile* operand(std::string_view what, uint32_t address) {
         if (!check_range(what, address, format_.operand_bytes())) return nullptr;
         ArenaTile* tile = tile_at(address, format_.operand_bytes());

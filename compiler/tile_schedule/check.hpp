@@ -1,5 +1,5 @@
 #pragma once
-// What must hold of a schedule before anything of it runs, and what each op depends on.
+// Checks of a schedule before anything of it runs, and what each op depends on.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,7 +29,7 @@ bool is_warning(FaultKind kind);
 struct Fault {
     FaultKind kind = FaultKind::unknown_tensor;
     uint32_t op = 0;
-    std::string message;  ///< what is wrong with the op, and the fix
+    std::string message;  ///< message of what is wrong with the op, and the fix
 };
 
 /// A schedule that was refused. Nothing of it has run.
@@ -37,7 +37,7 @@ class ScheduleError : public UserError {
   public:
     ScheduleError(FaultKind kind, uint32_t op, Diagnostics diagnostics)
         : UserError(std::move(diagnostics)), kind_(kind), op_(op) {}
-    FaultKind kind() const { return kind_; }  ///< of the first fault
+    FaultKind kind() const { return kind_; }  ///< kind of the first fault
     uint32_t op() const { return op_; }
 
   private:
@@ -45,8 +45,8 @@ class ScheduleError : public UserError {
     uint32_t op_;
 };
 
-/// What of an earlier op must be over: its tile in the arena is complete, it needs its tiles in the arena no
-/// more, or its DRAM tile is read or written.
+/// Dependence on an earlier op: its tile in the arena is complete, it needs its tiles in the arena no more,
+/// or its DRAM tile is read or written.
 struct Dependence {
     enum class On : uint8_t { value, release, dram };
     uint32_t op = 0;
@@ -69,7 +69,7 @@ struct Analysis {
 };
 
 struct AnalysisOptions {
-    uint64_t arena_bytes = uint64_t{1} << 32;  ///< what the arena may have
+    uint64_t arena_bytes = uint64_t{1} << 32;  ///< limit of the arena
     bool dependences = true;                   ///< else deps stays empty
 };
 

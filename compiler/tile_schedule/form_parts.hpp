@@ -1,5 +1,5 @@
 #pragma once
-// What the readers and writers of the forms share; forms.hpp is the interface.
+// Helpers that the readers and writers of the forms share; forms.hpp is the interface.
 #include <optional>
 #include <string>
 #include <string_view>

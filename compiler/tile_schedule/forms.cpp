@@ -59,7 +59,7 @@ Schedule read_schedule(std::string_view bytes, const std::string& origin) {
     const auto form = form_of(bytes);
     if (!form) {
         throw UserError(
-            fmt::format("{}: this is no tile schedule. Fix: give one as text (`tile 32 f32`, then "
+            fmt::format("{}: this is not a tile schedule. Fix: give one as text (`tile 32 f32`, then "
                         "tensors and ops), packed, protobuf or JSON.",
                         origin));
     }

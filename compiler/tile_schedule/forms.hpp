@@ -27,7 +27,8 @@ enum class Form : uint8_t { text, packed, protobuf, json };
 std::string_view name_of(Form form);
 std::optional<Form> parse_form(std::string_view name);
 
-/// What a file is by its first bytes; nothing when it is no schedule. A text of header lines alone is one.
+/// Returns the form of a file by its first bytes; nothing when it is no schedule. A text of header lines
+/// alone is one.
 std::optional<Form> form_of(std::string_view bytes);
 
 /// Reads a schedule of any form; throws UserError with every mistake found. Without a header its ops are as

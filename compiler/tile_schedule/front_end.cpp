@@ -20,9 +20,9 @@ Schedule load_schedule(const compiler::Source& source, const std::string& header
 
 namespace {
 
-constexpr uint64_t largest_arena = uint64_t{1} << 32;  ///< of any device: addresses have 32 bits
+constexpr uint64_t largest_arena = uint64_t{1} << 32;  ///< limit of any device: addresses have 32 bits
 
-/// Bytes of the level that the arena is in.
+/// Returns the bytes of the level that the arena is in.
 uint64_t available_bytes(const Schedule& schedule, const platforms::Platform* platform) {
     if (platform == nullptr) return largest_arena;
     return schedule.header.format.arena == Level::l2

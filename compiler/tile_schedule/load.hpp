@@ -7,8 +7,8 @@
 
 namespace kpu::tile_schedule {
 
-/// A schedule of any form, with the header of a file of its own (empty: none); not checked yet. Throws
-/// UserError.
+/// Returns a schedule of any form, with the header of a file of its own (empty: none); not checked yet.
+/// Throws UserError.
 Schedule load_schedule(const compiler::Source& source, const std::string& header);
 
 }  // namespace kpu::tile_schedule

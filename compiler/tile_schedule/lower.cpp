@@ -22,7 +22,7 @@ constexpr uint64_t most_padding = uint64_t{1} << 28;  ///< bytes of padded tenso
 
 uint64_t aligned(uint64_t bytes) { return (bytes + address_align - 1) / address_align * address_align; }
 
-/// What a schedule does with a tensor.
+/// Use of a tensor by a schedule.
 struct Use {
     bool load_first = false, loaded = false, stored = false;
     bool any() const { return loaded || stored; }
@@ -123,7 +123,7 @@ class Lowering {
     void add_padding(const Tensor& tensor, const std::string& buffer, uint64_t bytes) {
         if (bytes > most_padding - padding_)
             throw UserError(
-                fmt::format("{}: tensors that are no whole tiles take more than {} bytes with their "
+                fmt::format("{}: tensors that are not whole tiles take more than {} bytes with their "
                             "padding, which travels with the program. Fix: declare `{}` in multiples of "
                             "{} rows and columns.",
                             schedule_.origin, most_padding, tensor.name, format_.tile));
@@ -252,7 +252,7 @@ class Lowering {
         tasks_.push_back({relu ? *relu : task, conversion ? *conversion : task, task});
     }
 
-    /// The next slot for a converted tile, in L2: the arena has no place that is free for certain.
+    /// Returns the next slot for a converted tile, in L2: the arena has no place that is free for certain.
     Region staging(const Tensor& tensor) {
         const uint64_t slot = aligned(format_.acc_bytes());
         if (!staging_)
@@ -284,11 +284,11 @@ class Lowering {
     const Analysis& analysis_;
     builder::Program program_;
     std::vector<Use> uses_;
-    std::vector<std::optional<Buffer>> homes_;  ///< of the tensors
+    std::vector<std::optional<Buffer>> homes_;  ///< homes of the tensors
     std::optional<Buffer> arena_, staging_;
     std::map<std::tuple<size_t, uint32_t, uint32_t>, std::optional<Region>> dram_regions_;
     std::map<std::tuple<uint32_t, uint64_t, ElemType, double>, std::optional<Region>> sram_regions_;
-    std::vector<OpTasks> tasks_;  ///< of the ops so far
+    std::vector<OpTasks> tasks_;  ///< tasks of the ops so far
     std::vector<Task> staged_;    ///< transfers out of staging so far
     SourceMap source_;
     size_t op_ = 0;

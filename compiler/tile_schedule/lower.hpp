@@ -8,7 +8,7 @@
 
 namespace kpu::tile_schedule {
 
-/// A legal schedule as a program: LOAD and STORE become transfers, EXECUTE a gemm.acc, a ReLU and a
+/// Returns a legal schedule as a program: LOAD and STORE become transfers, EXECUTE a gemm.acc, a ReLU and a
 /// conversion tasks of their own; dependences become tokens and nothing else orders the tasks, so what is
 /// independent overlaps. `analysis` is of this schedule, with dependences. Throws ScheduleError when it found
 /// errors.

@@ -26,9 +26,9 @@ void add_tensor(HeaderBuilder& builder, Tensor tensor, const TensorWords& words,
     const auto role = parse_role(words.role);
     if (!role)
         fail(schedule, where,
-             fmt::format("`{}` is no role. Fix: input, weight, intermediate, output.", words.role));
+             fmt::format("`{}` is not a role. Fix: input, weight, intermediate, output.", words.role));
     const auto elem = parse_elem_type(words.elem);
-    if (!elem) fail(schedule, where, fmt::format("`{}` is no element type.", words.elem));
+    if (!elem) fail(schedule, where, fmt::format("`{}` is not an element type.", words.elem));
     tensor.role = *role;
     tensor.elem = *elem;
     if (const std::string why = builder.add(std::move(tensor)); !why.empty()) fail(schedule, where, why);
@@ -38,7 +38,8 @@ void set_format(HeaderBuilder& builder, Schedule& schedule, uint64_t tile, const
                 const std::string& arena, uint64_t arena_bytes) {
     const auto type = parse_elem_type(elem);
     if (!type)
-        fail(schedule, "header", fmt::format("`{}` is no element type. Fix: f32, f16, bf16 or i8.", elem));
+        fail(schedule, "header",
+             fmt::format("`{}` is not an element type. Fix: f32, f16, bf16 or i8.", elem));
     if (const std::string why = builder.set_tile(tile, *type); !why.empty()) fail(schedule, "header", why);
     if (arena != "l1" && arena != "l2")
         fail(schedule, "header", fmt::format("the arena is in `{}`. Fix: l1 or l2.", arena));
@@ -135,27 +136,27 @@ class Members {
   public:
     Members(const Json& object, std::string where, const Schedule& schedule)
         : object_(object), where_(std::move(where)), schedule_(schedule) {
-        if (!object.is_object()) fail(schedule_, where_, "it is no object.");
+        if (!object.is_object()) fail(schedule_, where_, "it is not an object.");
     }
 
     uint64_t number(const char* name, uint64_t largest) {
         const Json& value = member(name);
         if (!value.is_number_unsigned() || value.get<uint64_t>() > largest)
-            fail(schedule_, where_, fmt::format("`{}` is no whole number from 0 to {}.", name, largest));
+            fail(schedule_, where_, fmt::format("`{}` is not a whole number from 0 to {}.", name, largest));
         return value.get<uint64_t>();
     }
     uint32_t u32(const char* name) { return static_cast<uint32_t>(number(name, UINT32_MAX)); }
     int32_t buffer() {
         if (!object_.contains("buffer")) return -1;
         const Json& value = member("buffer");
-        if (!value.is_number_integer()) fail(schedule_, where_, "`buffer` is no whole number.");
+        if (!value.is_number_integer()) fail(schedule_, where_, "`buffer` is not a whole number.");
         const auto number = value.get<int64_t>();
         check_buffer(schedule_, number);
         return static_cast<int32_t>(number);
     }
     std::string text(const char* name) {
         const Json& value = member(name);
-        if (!value.is_string()) fail(schedule_, where_, fmt::format("`{}` is no string.", name));
+        if (!value.is_string()) fail(schedule_, where_, fmt::format("`{}` is not a string.", name));
         return value.get<std::string>();
     }
     std::string text(const char* name, std::string_view missing) {
@@ -163,12 +164,12 @@ class Members {
     }
     double real(const char* name) {
         const Json& value = member(name);
-        if (!value.is_number()) fail(schedule_, where_, fmt::format("`{}` is no number.", name));
+        if (!value.is_number()) fail(schedule_, where_, fmt::format("`{}` is not a number.", name));
         return value.get<double>();
     }
     const Json& list(const char* name) {
         const Json& value = member(name);
-        if (!value.is_array()) fail(schedule_, where_, fmt::format("`{}` is no list.", name));
+        if (!value.is_array()) fail(schedule_, where_, fmt::format("`{}` is not a list.", name));
         return value;
     }
     bool has(const char* name) const { return object_.contains(name); }
@@ -216,7 +217,7 @@ Op op_of(const Schedule& schedule, const Json& json) {
                    members.buffer()};
     } else {
         fail(schedule, fmt::format("op {}", schedule.ops.size()),
-             fmt::format("`{}` is no op. Fix: load, execute or store.", kind));
+             fmt::format("`{}` is not an op. Fix: load, execute or store.", kind));
     }
     members.end();
     return op;
@@ -329,7 +330,7 @@ void read_json(std::string_view bytes, Schedule& schedule) {
     try {
         json = Json::parse(bytes);
     } catch (const Json::parse_error& error) {
-        throw UserError(fmt::format("{}: this is no JSON: byte {} is not expected. Fix: write it again.",
+        throw UserError(fmt::format("{}: this is not JSON: byte {} is not expected. Fix: write it again.",
                                     schedule.origin, error.byte));
     } catch (const Json::out_of_range&) {
         throw UserError(fmt::format(

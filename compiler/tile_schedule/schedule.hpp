@@ -20,7 +20,7 @@ struct Load {
     uint32_t tile_row = 0, tile_col = 0;
     uint32_t dst_addr = 0;
     uint32_t bytes = 0;
-    int32_t buffer = -1;  ///< of a double buffer, for people; -1: none
+    int32_t buffer = -1;  ///< number of a double buffer, for people; -1: none
 };
 
 /// acc += a . b; with k == 0 acc = a . b.
@@ -48,7 +48,7 @@ bool operator==(const Load& a, const Load& b);
 bool operator==(const Execute& a, const Execute& b);
 bool operator==(const Store& a, const Store& b);
 
-/// What a tensor is to the host; `any` when nobody said: both may be.
+/// Role of a tensor for the host; `any` when nobody said: both may be.
 enum class Role : uint8_t { any, input, weight, intermediate, output };
 std::string_view name_of(Role role);
 
@@ -64,10 +64,10 @@ struct Tensor {
     uint64_t tile_cols(uint32_t tile) const { return (uint64_t{cols} + tile - 1) / tile; }
 };
 
-/// What all tiles have in common, and where the arena is.
+/// Properties that all tiles have in common, and where the arena is.
 struct Format {
     uint32_t tile = 32;             ///< rows and columns of a tile
-    ElemType elem = ElemType::f32;  ///< of operands: f32, f16, bf16, i8
+    ElemType elem = ElemType::f32;  ///< type of operands: f32, f16, bf16, i8
     Level arena = Level::l1;        ///< L1[0] or L2
     uint64_t arena_bytes = 0;       ///< 0: all of that level
     ElemType acc_elem() const { return elem == ElemType::i8 ? ElemType::i32 : ElemType::f32; }
@@ -87,19 +87,19 @@ struct Schedule {
     bool has_header = false;
     Header header;
     std::vector<Op> ops;
-    std::vector<uint32_t> lines;  ///< of each op in its text; empty for the other forms
+    std::vector<uint32_t> lines;  ///< line of each op in its text; empty for the other forms
 };
 
 constexpr uint32_t largest_tile = 1024;
 constexpr uint32_t largest_side = 1u << 24;             ///< rows or columns of a tensor
 constexpr uint64_t largest_tensor = uint64_t{1} << 38;  ///< bytes, padded
 
-/// Why a tile size, a tile type or a tensor cannot be; empty when it can.
+/// Say why a tile size, a tile type or a tensor cannot be; empty when it can.
 std::string why_not_tile(uint64_t tile);
 std::string why_not_elem(ElemType elem);
 std::string why_not_tensor(const Tensor& tensor, const Format& format);
 
-/// "LOAD x[0,1]", "EXECUTE (0,0,3)", "STORE out[0,0]".
+/// Returns "LOAD x[0,1]", "EXECUTE (0,0,3)", "STORE out[0,0]".
 std::string describe(const Op& op, const Header& header);
 
 }  // namespace kpu::tile_schedule

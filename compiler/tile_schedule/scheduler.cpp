@@ -94,7 +94,7 @@ class Fuser {
         if (!fits) fail(fmt::format("the shapes of {} do not fit {}.", shapes, shape(y)));
     }
 
-    /// The node that makes a tensor which nothing but the present node needs.
+    /// Returns the node that makes a tensor which nothing but the present node needs.
     std::optional<size_t> only_producer(const std::string& name) const {
         const auto found = producer_.find(name);
         if (found == producer_.end() || uses_.at(name) != 1 || tensor(name)->role != Role::intermediate)
@@ -152,7 +152,7 @@ class Fuser {
         const Format& format = header_.format;
         if ((fused.x != nullptr || fused.addend != nullptr) && format.elem != format.acc_elem())
             fail(fmt::format(
-                "a loaded {} tile is no accumulator, which is {}: {}. Fix: use f32 tiles, or {}.",
+                "a loaded {} tile is not an accumulator, which is {}: {}. Fix: use f32 tiles, or {}.",
                 name_of(format.elem), name_of(format.acc_elem()),
                 fused.x != nullptr ? "a ReLU of its own cannot be stored" : "nothing can be added to it",
                 fused.x != nullptr ? "a ReLU that follows a MatMul" : "leave out the Add"));
@@ -166,7 +166,7 @@ class Fuser {
     std::map<std::string, const Tensor*> tensors_;
     std::map<std::string, size_t> producer_;
     std::map<std::string, size_t> uses_;
-    std::vector<std::optional<Source>> into_;  ///< by node: the node it continues
+    std::vector<std::optional<Source>> into_;  ///< for each node: the node it continues
     size_t at_ = 0;
 };
 
@@ -219,8 +219,8 @@ class ProductPlanner {
     ProductPlanner(const Extent& tiles, uint64_t operand_slot, uint64_t acc_slot, uint64_t arena_bytes)
         : tiles_(tiles), operand_slot_(operand_slot), acc_slot_(acc_slot), arena_bytes_(arena_bytes) {}
 
-    /// The feasible choice with the fewest loads; of equals the one that leaves more room. Room for the next
-    /// load may cost one load in eight.
+    /// Returns the feasible choice with the fewest loads; of equals the one that leaves more room. Room for
+    /// the next load may cost one load in eight.
     Choice best() const {
         const auto [roomy, roomy_loads] = fewest_loads({2, 1});
         const auto [full, full_loads] = fewest_loads({0});
@@ -246,7 +246,7 @@ class ProductPlanner {
     uint32_t tile_count() const { return tiles_.m * tiles_.k + tiles_.k * tiles_.n; }
 
   private:
-    /// For each width of a block its greatest height.
+    /// Adds for each width of a block its greatest height.
     void add_blocks(uint64_t spare, std::vector<Choice>& choices) const {
         for (uint32_t n = 1; n <= tiles_.n; ++n) {
             for (uint32_t m = tiles_.m; m > 0; m = m > 64 ? m / 2 : m - 1) {
@@ -337,7 +337,7 @@ class Emitter {
         }
     }
 
-    /// Of tiles that are no operands: addends, and what a ReLU takes.
+    /// Returns the loads of tiles that are no operands: addends, and what a ReLU takes.
     uint64_t other_loads() const { return other_loads_; }
 
   private:
@@ -416,7 +416,7 @@ class Emitter {
     uint64_t other_loads_ = 0;
 };
 
-/// The tensors of a graph, with ids.
+/// Sets the tensors of a graph, with ids.
 void set_header(Header& target, const Graph& graph, const Format& format) {
     HeaderBuilder header(target);
     std::string why = header.set_tile(format.tile, format.elem);

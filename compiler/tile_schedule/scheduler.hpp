@@ -25,7 +25,7 @@ struct Graph {
     std::vector<Node> nodes;
 };
 
-/// What the scheduler made of a graph.
+/// Counts of what the scheduler made of a graph.
 struct SchedulerReport {
     uint64_t loads = 0, executes = 0, stores = 0;
     uint64_t loads_without_reuse = 0;  ///< two per EXECUTE, and those that no EXECUTE needs
@@ -42,7 +42,7 @@ struct FusedNodes {
     std::vector<size_t> nodes;           ///< in their order; the last one makes the result
     uint32_t rows = 0, cols = 0, k = 0;  ///< tiles of the result, and of the sum for each; k 0: no product
 };
-/// What the scheduler makes of the nodes of a graph. Throws UserError as schedule_graph(), but for the arena.
+/// Fuses the nodes of a graph as the scheduler does. Throws UserError as schedule_graph(), but for the arena.
 std::vector<FusedNodes> fuse_nodes(const Graph& graph, const Format& format);
 
 /// Schedules a graph in an arena of `arena_bytes`. A product is computed block by block of accumulators;

@@ -15,7 +15,7 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-constexpr size_t most_errors = 20;  ///< of one file: the rest mostly follow from the first
+constexpr size_t most_errors = 20;  ///< limit of one file: the rest mostly follow from the first
 
 Words words_of(std::string_view line) {
     line = line.substr(0, line.find('#'));
@@ -85,8 +85,9 @@ class Reader {
                 : bytes != nullptr && starts_with(word, "bytes=") ? parse_whole(word.substr(6), *bytes)
                                                                   : false;
             if (good) continue;
-            error(fmt::format("`{}` is no word of this op. Fix: after its numbers stand{} buffer=N at most.",
-                              word, bytes != nullptr ? " bytes=N and" : ""));
+            error(
+                fmt::format("`{}` is not a word of this op. Fix: after its numbers stand{} buffer=N at most.",
+                            word, bytes != nullptr ? " bytes=N and" : ""));
             return false;
         }
         return true;
@@ -164,12 +165,13 @@ class Reader {
         if (has_tensor_) return error("the `tile` line stands after a tensor. Fix: put it first.");
         if (!number(words, 1, "the tile size", tile)) return;
         const auto elem = parse_elem_type(words[2]);
-        if (!elem) return error(fmt::format("`{}` is no element type. Fix: f32, f16, bf16 or i8.", words[2]));
+        if (!elem)
+            return error(fmt::format("`{}` is not an element type. Fix: f32, f16, bf16 or i8.", words[2]));
         if (const std::string why = builder_.set_tile(tile, *elem); !why.empty()) return error(why);
         has_tile_ = true;
     }
 
-    /// `arena l1`, `arena l2 65536`, `arena = l2`
+    /// Reads `arena l1`, `arena l2 65536`, `arena = l2`.
     void read_arena(Words words) {
         if (has_arena_) return error("a second `arena` line. Fix: leave one.");
         if (words.size() > 1 && words[1] == "=") words.erase(words.begin() + 1);
@@ -200,16 +202,16 @@ class Reader {
         const auto role = parse_role(words[5]);
         if (!role)
             return error(
-                fmt::format("`{}` is no role. Fix: input, weight, intermediate or output.", words[5]));
+                fmt::format("`{}` is not a role. Fix: input, weight, intermediate or output.", words[5]));
         tensor.role = *role;
         if (words.size() > 6) {
             const auto elem = parse_elem_type(words[6]);
-            if (!elem) return error(fmt::format("`{}` is no element type.", words[6]));
+            if (!elem) return error(fmt::format("`{}` is not an element type.", words[6]));
             tensor.elem = *elem;
         }
         if (words.size() > 7) {
             if (!starts_with(words[7], "scale=") || !parse_scale(words[7].substr(6), tensor.scale))
-                return error(fmt::format("`{}` is no scale. Fix: write scale=0.05.", words[7]));
+                return error(fmt::format("`{}` is not a scale. Fix: write scale=0.05.", words[7]));
         }
         if (const std::string why = builder_.add(std::move(tensor)); !why.empty()) return error(why);
         has_tensor_ = true;

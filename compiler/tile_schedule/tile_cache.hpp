@@ -26,8 +26,8 @@ class SlotQueue {
     std::deque<uint32_t> free_;
 };
 
-/// Which operand tiles are in the arena while a sequence of accesses, known beforehand, goes by: room is made
-/// by dropping the tile whose next use is the latest (Belady 1966), which loads the least.
+/// Set of operand tiles in the arena while a sequence of accesses, known beforehand, goes by: room is made by
+/// dropping the tile whose next use is the latest (Belady 1966), which loads the least.
 class TileCache {
   public:
     /// `accesses`: tile numbers below `tiles`, two for each EXECUTE. `capacity` >= 2.
@@ -57,7 +57,7 @@ class TileCache {
         ++at_;
     }
 
-    /// After an EXECUTE: gives up the tiles that are not used again.
+    /// Gives up, after an EXECUTE, the tiles that are not used again.
     template <class Drop>
     void drop_dead(const Drop& drop) {
         while (!order_.empty() && order_.rbegin()->first == never) remove(std::prev(order_.end()), drop);
@@ -85,7 +85,7 @@ class TileCache {
     const std::vector<uint32_t>& accesses_;
     uint64_t capacity_;
     std::vector<uint32_t> next_;          ///< position of the next access to the same tile
-    std::vector<uint32_t> cached_until_;  ///< by tile: its next use, while it is in the arena
+    std::vector<uint32_t> cached_until_;  ///< for each tile: its next use, while it is in the arena
     Order order_;
     size_t at_ = 0;
 };

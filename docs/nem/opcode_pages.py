@@ -34,7 +34,7 @@ CLASSES = {
 
 
 def group(row: dict) -> str:
-    """The class under which an opcode stands."""
+    """Return the class under which an opcode stands."""
     return row["status"] if row["status"] in ("movement", "refused") else row["class"]
 
 
@@ -56,7 +56,7 @@ def attributes(row: dict) -> str:
 
 
 def cycles(row: dict) -> str:
-    """The default of the platform's cost table, or where the time comes from."""
+    """Return the default of the platform's cost table, or where the time comes from."""
     if row["status"] == "refused":
         return "-"
     if row["status"] == "movement":
@@ -72,7 +72,7 @@ def cycles(row: dict) -> str:
 
 
 def facts(row: dict) -> str:
-    """The generated block of one opcode."""
+    """Return the generated block of one opcode."""
     notes = []
     if row["origin"] == "extension":
         notes.append("an extension of kpusim: the language does not have it")
@@ -100,7 +100,7 @@ def facts(row: dict) -> str:
 
 
 def paragraphs(text: str) -> tuple[str, dict[str, str]]:
-    """What stands before the first class, and the paragraph of each opcode."""
+    """Split a text into what stands before the first class, and the paragraph of each opcode."""
     head = text.split("\n## ", 1)[0].rstrip()
     notes = {}
     for section in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
@@ -110,7 +110,7 @@ def paragraphs(text: str) -> tuple[str, dict[str, str]]:
 
 
 def page(rows: list[dict], text: str) -> str:
-    """The page with fresh facts."""
+    """Return the page with fresh facts."""
     head, notes = paragraphs(text)
     parts = [head]
     for key, title in CLASSES.items():
@@ -123,7 +123,7 @@ def page(rows: list[dict], text: str) -> str:
 
 
 def grammar(rows: list[dict], text: str) -> str:
-    """The grammar with the opcodes of the table, longest first."""
+    """Return the grammar with the opcodes of the table, longest first."""
     old = json.loads(text)["repository"]["call"]["patterns"][0]["match"]
     names = sorted((row["opcode"] for row in rows), key=lambda name: (-len(name), name))
     new = rf"\b(?:{'|'.join(re.escape(name) for name in names)})(?=\s*\.\s*(?:async|sync)\b)"

@@ -52,7 +52,7 @@ def display() -> Iterator[dict[str, str]]:
 
 
 def screenshot(waveform: Path, picture: Path) -> None:
-    """What GTKWave shows of the waveform with its save file, once it no longer changes."""
+    """Take a picture of what GTKWave shows of the waveform with its save file, once it no longer changes."""
     with display() as environment:
         command = ["gtkwave", "--rcvar", "splash_disable on", waveform, f"{waveform}.gtkw"]
         viewer = subprocess.Popen(

@@ -52,7 +52,7 @@ def inputs() -> dict[str, np.ndarray]:
 
 
 def expected(data: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The logits of all images."""
+    """Return the logits of all images."""
     return {"logits": logits(data["images"])}
 
 

@@ -8,7 +8,7 @@ ULPS = 0  # bit for bit
 
 
 def inputs() -> dict[str, np.ndarray]:
-    """A (256, 256) and B (256, 192) f16, bias (192,) f32."""
+    """Return a (256, 256) and B (256, 192) f16, bias (192,) f32."""
     rng = np.random.default_rng(3)
     return {
         "A": rng.normal(0, 1, (256, 256)).astype(np.float16),

@@ -288,7 +288,7 @@ def _order_cases(rng: np.random.Generator) -> dict[str, Case]:
 
 
 def cases() -> dict[str, Case]:
-    """Every kernel of the folder by its name."""
+    """Return every kernel of the folder by its name."""
     rng = np.random.default_rng(7)
     f32 = np.float32
     x = rng.normal(0, 1, 1000).astype(f32)

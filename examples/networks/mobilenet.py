@@ -67,7 +67,7 @@ class Inverted(nn.Module):
         self.shortcut = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block."""
+        """Return the block."""
         return x + self.body(x) if self.shortcut else self.body(x)
 
 

@@ -57,7 +57,7 @@ NETWORKS = {
 
 
 def sample(name: str, batch: int = 1, seed: int = 1) -> Tensor:
-    """A random first input of a network."""
+    """Return a random first input of a network."""
     network = NETWORKS[name]
     rng = torch.Generator().manual_seed(seed)
     if network.words:
@@ -66,7 +66,7 @@ def sample(name: str, batch: int = 1, seed: int = 1) -> Tensor:
 
 
 def samples(name: str, batch: int = 1, seed: int = 1) -> tuple[Tensor, ...]:
-    """Random inputs of a network, all of them."""
+    """Return random inputs of a network, all of them."""
     rng = torch.Generator().manual_seed(seed + 1)
     state = (torch.randn((batch, *shape), generator=rng) for _, shape in NETWORKS[name].state)
     return (sample(name, batch, seed), *state)
@@ -96,7 +96,7 @@ def randomize(model: nn.Module, seed: int) -> None:
 
 
 def build(name: str, seed: int = 18) -> nn.Module:
-    """The network with its weights, for inference."""
+    """Return the network with its weights, for inference."""
     model = NETWORKS[name].make()
     randomize(model, seed)
     norms = [part for part in model.modules() if isinstance(part, nn.BatchNorm2d)]

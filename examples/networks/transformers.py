@@ -38,7 +38,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and two products with a shortcut each; norms before them, or behind as in BERT."""
+    """Attention and two products with a shortcut each; norms before them, or after as in BERT."""
 
     def __init__(self, width: int, heads: int, gelu: str, causal: bool = False, before: bool = True) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block on [batch, length, width]."""
+        """Return the block on [batch, length, width]."""
         if self.before:
             x = x + self.attention(self.norm1(x))
             return x + self.products(self.norm2(x))
@@ -88,7 +88,7 @@ class Gpt2Step(Gpt2):
 
 
 class Vit(nn.Module):
-    """Patches of a picture as a sequence, behind a class token."""
+    """Patches of a picture as a sequence, after a class token."""
 
     def __init__(self, size: int, patch: int, width: int, heads: int, blocks: int, classes: int) -> None:
         super().__init__()
@@ -107,12 +107,12 @@ class Vit(nn.Module):
 
 
 def bert_layer() -> nn.Module:
-    """One layer of BERT-base: width 768, 12 heads; 7.1 M parameters."""
+    """Return one layer of BERT-base: width 768, 12 heads; 7.1 M parameters."""
     return Block(768, 12, "none", before=False)
 
 
 def bert_base() -> nn.Module:
-    """The twelve layers of BERT-base, without embeddings; 85 M parameters."""
+    """Return the twelve layers of BERT-base, without embeddings; 85 M parameters."""
     return nn.Sequential(*(bert_layer() for _ in range(12)))
 
 
@@ -122,7 +122,7 @@ def gpt2_block() -> nn.Module:
 
 
 def gpt2_decode() -> nn.Module:
-    """The same network, one token at a time."""
+    """Return the same network, one token at a time."""
     return Gpt2Step(1000, 1024, 768, 12, 1)
 
 

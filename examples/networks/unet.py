@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def double(inputs: int, outputs: int) -> nn.Module:
-    """Two 3x3 convolutions."""
+    """Return two 3x3 convolutions."""
     return nn.Sequential(
         conv_bn(inputs, outputs, 3, 1, nn.ReLU()), conv_bn(outputs, outputs, 3, 1, nn.ReLU())
     )

@@ -26,7 +26,7 @@ class Bottleneck(nn.Module):
         self.shortcut = shortcut
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block."""
+        """Return the block."""
         return x + self.body(x) if self.shortcut else self.body(x)
 
 
@@ -41,7 +41,7 @@ class C2f(nn.Module):
         self.close = conv((2 + count) * half, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block."""
+        """Return the block."""
         parts = list(self.open(x).chunk(2, 1))
         for block in self.blocks:
             parts.append(block(parts[-1]))
@@ -58,7 +58,7 @@ class Pyramid(nn.Module):
         self.close = conv(channels * 2, channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block."""
+        """Return the block."""
         parts = [self.open(x)]
         for _ in range(3):
             parts.append(self.pool(parts[-1]))

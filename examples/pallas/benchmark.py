@@ -1,4 +1,4 @@
-"""How long kernels take on this host until their first result, and after: here, and in jax's interpreter.
+"""Time that kernels take on this host until their first result, and after: here, and in jax's interpreter.
 
 usage: python benchmark.py [NAME ...]
 
@@ -65,7 +65,7 @@ def later(call: Callable[..., Any], *operands: Any) -> float:
 
 
 def timed_examples() -> dict[str, tuple[Example, str]]:
-    """All examples, and their platforms; with an element-wise one of (8, 128) and a large product."""
+    """Return all examples, and their platforms; with an element-wise one of (8, 128) and a large product."""
     rng = np.random.default_rng(0)
     small, large = (rng.standard_normal(shape).astype(np.float32) for shape in ((8, 128), (1024, 1024)))
     found = {name: (example, "tile32") for name, example in examples().items()}
@@ -77,7 +77,7 @@ def timed_examples() -> dict[str, tuple[Example, str]]:
 
 
 def ours(name: str) -> list[float]:
-    """Columns of kpusim, in this process."""
+    """Return the columns of kpusim, in this process."""
     example, platform = timed_examples()[name]
     operands = [jnp.asarray(operand) for operand in example.operands]
     jax.block_until_ready(jnp.sin(operands[0]) + 1)
@@ -98,7 +98,7 @@ def ours(name: str) -> list[float]:
 
 
 def theirs(name: str) -> list[float]:
-    """Columns of jax's interpreter, in this process."""
+    """Return the columns of jax's interpreter, in this process."""
     example, _ = timed_examples()[name]
     operands = [jnp.asarray(operand) for operand in example.operands]
     jax.block_until_ready(jnp.sin(operands[0]) + 1)
@@ -144,7 +144,7 @@ PARTS: dict[str, Callable[[str], list[float]]] = {
 
 
 def apart(part: Callable[[str], list[float]], name: str) -> list[float]:
-    """What a part measures, in a Python of its own; nothing when it takes too long."""
+    """Return what a part measures, in a Python of its own; nothing when it takes too long."""
     command = [sys.executable, __file__, "--part", part.__name__, name]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True, timeout=PATIENCE)
@@ -154,7 +154,7 @@ def apart(part: Callable[[str], list[float]], name: str) -> list[float]:
 
 
 def least(part: Callable[[str], list[float]], name: str) -> list[float]:
-    """The least of each column in several Pythons, since others' use of the caches only adds to it."""
+    """Return the least of each column in several Pythons, since others' use of the caches only adds to it."""
     return [min(column) for column in zip(*(apart(part, name) for _ in range(9)), strict=True)]
 
 
@@ -172,7 +172,7 @@ def process_seconds(command: list[str]) -> float:
 
 
 def rounded(value: float) -> str:
-    """Two digits behind the point where the first ones stand there."""
+    """Return two digits after the point where the first ones stand there."""
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
@@ -186,7 +186,7 @@ def table(names: list[str]) -> None:
 
 
 def figures() -> None:
-    """What is no column."""
+    """Measure what is no column."""
     whole, jax_alone = (
         process_seconds([sys.executable, __file__, "--part", "fresh_sort", ""]),
         process_seconds([sys.executable, "-c", "import jax"]),

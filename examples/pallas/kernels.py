@@ -105,7 +105,7 @@ def softmax(x: Array, interpret: Any = False) -> Array:
 
 
 def layer_norm(x: Array, scale: Array, shift: Array, interpret: Any = False) -> Array:
-    """Each row with mean 0 and variance 1, scaled and shifted."""
+    """Return each row with mean 0 and variance 1, scaled and shifted."""
 
     def kernel(x_ref: Any, scale_ref: Any, shift_ref: Any, o_ref: Any) -> None:
         values = x_ref[...]
@@ -251,7 +251,7 @@ def numpy_attention(q: Array, k: Array, v: Array) -> Array:
 
 
 def numpy_paged(pages: Array, q: Array, k: Array, v: Array) -> Array:
-    """The same for each sequence, its pages put together."""
+    """Return the same for each sequence, its pages put together."""
     size = q.shape[-1]
     rows = [
         numpy_attention(query, k[table].reshape(-1, size), v[table].reshape(-1, size))
@@ -261,13 +261,13 @@ def numpy_paged(pages: Array, q: Array, k: Array, v: Array) -> Array:
 
 
 def numpy_softmax(x: Array) -> Array:
-    """In binary64."""
+    """Compute a softmax in binary64."""
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
 
 
 def numpy_layer_norm(x: Array, scale: Array, shift: Array) -> Array:
-    """In binary64."""
+    """Compute a layer norm in binary64."""
     wide = x.astype(np.float64)
     centred = wide - wide.mean(axis=1, keepdims=True)
     return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5) * scale + shift
@@ -280,7 +280,7 @@ def numpy_sort(x: Array) -> tuple[Array, Array]:
 
 
 def numpy_sort_all(x: Array) -> Array:
-    """All elements, in the shape that they had."""
+    """Return all elements, in the shape that they had."""
     return np.sort(x, axis=None).reshape(x.shape)
 
 
@@ -308,7 +308,7 @@ class Example:
 
 
 def examples() -> dict[str, Example]:
-    """All, by name."""
+    """Return all, by name."""
     rng = np.random.default_rng(7)
 
     def normal(*shape: int) -> Array:
@@ -343,7 +343,7 @@ def examples() -> dict[str, Example]:
 
 
 def wrong(example: Example, results: Any) -> str:
-    """What is wrong with the results; empty if nothing is."""
+    """Say what is wrong with the results; empty if nothing is."""
     expected = example.check(*example.operands)
     leaves = jax.tree_util.tree_leaves(results)
     for result, right in zip(leaves, jax.tree_util.tree_leaves(expected), strict=True):

@@ -15,7 +15,7 @@ Array = Any
 
 
 def sorted_keys(x: Array) -> Array:
-    """Whole numbers in the order of the keys: -0 is 0, and any NaN comes last."""
+    """Return whole numbers in the order of the keys: -0 is 0, and any NaN comes last."""
     if x.dtype == jnp.int32:
         return x
     bits = lax.bitcast_convert_type(x, jnp.int32)
@@ -44,7 +44,7 @@ def bitonic_network(keys: Array, places: Array, width: int) -> tuple[Array, Arra
 
 
 def bitonic_sort(x: Array, interpret: Any = False, rows: int = 8) -> tuple[Array, Array]:
-    """Each row sorted, stable, with the places that its elements came from."""
+    """Return each row sorted, stable, with the places that its elements came from."""
     width = x.shape[1]
 
     def kernel(x_ref: Any, values_ref: Any, places_ref: Any) -> None:
@@ -66,7 +66,7 @@ def bitonic_sort(x: Array, interpret: Any = False, rows: int = 8) -> tuple[Array
 
 
 def argsort(x: Array, interpret: Any = False) -> Array:
-    """Where the elements of each sorted row came from."""
+    """Return where the elements of each sorted row came from."""
     return bitonic_sort(x, interpret)[1]
 
 
@@ -80,7 +80,7 @@ def exchange(keys: Array, distance: int, ascending: Array) -> Array:
 
 
 def merged(keys: Array, ascending: Array) -> Array:
-    """Rows that are bitonic in order."""
+    """Return the rows that are bitonic in order."""
     distance = keys.shape[1] // 2
     while distance:
         keys = exchange(keys, distance, ascending)
@@ -102,19 +102,19 @@ def in_order(keys: Array, ascending: Array) -> Array:
 
 
 def as_bits(keys: Array, dtype: Any) -> Array:
-    """The same bits under another type."""
+    """Return the same bits under another type."""
     return keys if keys.dtype == dtype else lax.bitcast_convert_type(keys, dtype)
 
 
 def of_keys(keys: Array, dtype: Any) -> Array:
-    """What `sorted_keys` was made of."""
+    """Return what `sorted_keys` was made of."""
     if dtype == jnp.int32:
         return keys
     return lax.bitcast_convert_type(jnp.where(keys < 0, keys ^ 0x7FFFFFFF, keys), dtype)
 
 
 def large_sort(x: Array, interpret: Any = False, rows: int = 32) -> Array:
-    """All elements sorted, in row-major order; both numbers of rows are powers of 2.
+    """Return all elements sorted, in row-major order; both numbers of rows are powers of 2.
 
     The array stays in HBM. Blocks come two at a time into L1, the next two while these are compared: first
     each is sorted, then blocks that are far apart are compared element by element, then each is merged.

@@ -106,7 +106,7 @@ void Analysis::add_buffer(const proto::KernelBuffer& source, const SourcePos& at
     if (source.range_end() < source.range_begin() ||
         (source.range_end() != 0 && source.access() != proto::KernelBuffer::OUTPUT))
         report(fmt::format(
-            "byte range of `{}`: it ends before it begins, or `{}` is no output. Fix: give outputs "
+            "byte range of `{}`: it ends before it begins, or `{}` is not an output. Fix: give outputs "
             "a range within their bytes.",
             source.name(), source.name()));
     buffers_.emplace(source.name(), static_cast<uint32_t>(code_->buffers.size()));
@@ -204,7 +204,7 @@ void Analysis::resolve(const proto::KernelStatement& source, CodeStatement& stat
     }
 }
 
-/// No shadowing: a name that is visible cannot be bound again.
+/// Declares a name. There is no shadowing: a name that is visible cannot be bound again.
 void Analysis::declare(const std::string& name, Type type, Variable::Kind kind, CodeStatement& statement) {
     const auto& own = scopes_.back().names;
     statement.variable = static_cast<uint32_t>(code_->variables.size());
@@ -366,7 +366,7 @@ uint32_t Analysis::tag_of(const std::string& tag) {
                                  code_->tags.begin());
 }
 
-/// What the language knows and nobody executes.
+/// Refuses a statement that the language knows and nobody executes.
 void Analysis::refuse(const proto::KernelStatement& s, Kind kind) {
     constexpr std::string_view collective =
         "Fix: run this Program on a distributed backend with collective support or lower the single-rank "

@@ -16,7 +16,7 @@ class Analysis {
 
   private:
     struct Scope {
-        uint32_t end;                         ///< first statement behind it
+        uint32_t end;                         ///< first statement after it
         std::vector<std::string_view> names;  ///< declared in it
         bool returned = false;
     };
@@ -59,7 +59,7 @@ class Analysis {
     bool holds_atomic(ExprIndex index) const;
     const CodeExpr& at(ExprIndex index) const { return code_->exprs[index]; }
     Type type_of(ExprIndex index) const { return index == no_expr ? Type::none : at(index).type; }
-    /// The value of a literal, else the type: an operand in messages.
+    /// Returns the value of a literal, else the type: an operand in messages.
     std::string operand_text(ExprIndex index) const;
     std::optional<uint32_t> buffer_of(const std::string& name) const;
     std::optional<uint32_t> variable_of(const std::string& name) const;

@@ -14,10 +14,11 @@ namespace kpu::kernel {
 
 using Access = proto::KernelBuffer::Access;
 
-constexpr uint64_t max_workgroup_bytes = 67108864;  ///< of rule set gpu
-/// Of rule set xla; a device's L1 is the nearer limit.
+constexpr uint64_t max_workgroup_bytes = 67108864;  ///< limit of rule set gpu
+/// Limit of rule set xla; a device's L1 is the nearer limit.
 constexpr uint64_t max_tile_bytes = uint64_t{1} << 30;
-/// Of workgroup buffers of rule set xla, bytes: a word of memory at least, at most a burst of the shipped platforms.
+/// Alignments of workgroup buffers of rule set xla, bytes: a word of memory at least, at most a burst of the
+/// shipped platforms.
 constexpr uint64_t least_tile_alignment = 64, tile_alignment = 512;
 constexpr uint64_t max_workgroup_invocations = 65536;
 constexpr uint32_t subgroup_lanes = 32;
@@ -57,18 +58,18 @@ constexpr ExprIndex no_expr = ~ExprIndex{0};
 /// Operands stand before the operation that takes them.
 struct CodeExpr {
     Op op = Op::literal_u32;
-    Type type = Type::none;  ///< of the result
+    Type type = Type::none;  ///< type of the result
     uint8_t arity = 0;
     uint32_t place = 0;  ///< variable, buffer or axis
     std::array<ExprIndex, 3> operand{no_expr, no_expr, no_expr};
-    uint64_t bits = 0;  ///< of a literal
+    uint64_t bits = 0;  ///< bits of a literal
 };
 
 struct CodeStatement {
     Kind kind = Kind::let;
     uint32_t variable = 0, buffer = 0, other = 0, tag = 0;
     std::array<ExprIndex, 2> expr{no_expr, no_expr};
-    uint32_t else_begin = 0, body_end = 0;  ///< of a block; without else, else_begin is body_end
+    uint32_t else_begin = 0, body_end = 0;  ///< ends of a block; without else, else_begin is body_end
     bool collective = false;                ///< an expression of it exchanges values between lanes
     bool holds_barrier = false;             ///< some statement of its block is a barrier
 };
@@ -77,8 +78,8 @@ struct TileCode;
 
 struct Code {
     std::shared_ptr<const proto::KernelBody> body;  ///< the source's own
-    std::string path;                               ///< of its text, for messages
-    std::vector<Place> places;                      ///< of statements; may be empty
+    std::string path;                               ///< path of its text, for messages
+    std::vector<Place> places;                      ///< places of the statements; may be empty
     std::array<uint32_t, 3> workgroup{1, 1, 1};
     std::vector<CodeBuffer> buffers;  ///< without the scalars
     std::vector<uint32_t> scalars;    ///< variables that the launch binds, in order
@@ -92,14 +93,16 @@ struct Code {
 
     uint32_t invocations() const { return workgroup[0] * workgroup[1] * workgroup[2]; }
     uint64_t workgroup_bytes() const;
-    /// Where a workgroup buffer begins, those before it ending at `used`: one of rule set xla where its bursts are whole.
+    /// Returns the first byte of a workgroup buffer, those before it ending at `used`: a buffer of rule set
+    /// xla begins where its bursts are whole.
     uint64_t begin_of(const CodeBuffer& buffer, uint64_t used) const;
     const std::string& name() const { return body->name(); }
-    /// "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages; with a `line`, that comes first instead.
+    /// Returns "kernel `k`, line 3, `y[i] = x[i]`": a statement in messages; with a `line`, that comes first
+    /// instead.
     std::string where(uint32_t statement) const;
-    /// Names of the regions around a statement, outermost first, joined by /; empty: none.
+    /// Returns the names of the regions around a statement, outermost first, joined by /; empty: none.
     std::string region_of(uint32_t statement) const;
-    /// What the last `line` before a statement says; empty: there is none.
+    /// Returns the text of the last `line` before a statement; empty if there is none.
     std::string line_of(uint32_t statement) const;
 };
 
@@ -107,8 +110,8 @@ struct Code {
 /// Null after a mistake.
 std::shared_ptr<const Code> analyse(const Source& source, Diagnostics& diagnostics);
 
-/// The first statement whose control flow or addresses depend on what buffers hold; nothing: time is the same
-/// for all values, but for where in DRAM copies of a fixed size begin.
+/// Returns the first statement whose control flow or addresses depend on what buffers hold; nothing: time is
+/// the same for all values, but for where in DRAM copies of a fixed size begin.
 std::optional<uint32_t> first_data_dependence(const Code& code);
 
 }  // namespace kpu::kernel

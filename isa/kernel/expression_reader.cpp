@@ -133,13 +133,13 @@ void ExpressionReader::read_literal(const Token& number, bool negative) {
     const bool is_signed = number.suffix == "i32";
     const uint64_t most = is_signed ? uint64_t{INT32_MAX} + (negative ? 1 : 0) : UINT32_MAX;
     if (number.integer > most)
-        fail(number, fmt::format("{} is no {}. Fix: write a smaller number, or {}u64.", quoted(number),
-                                 is_signed ? "i32" : "u32", number.integer));
+        fail(number, fmt::format("{} is not a valid {}. Fix: write a smaller number, or {}u64.",
+                                 quoted(number), is_signed ? "i32" : "u32", number.integer));
     const auto bits = static_cast<uint32_t>(number.integer);
     emit_literal(is_signed ? Op::literal_i32 : Op::literal_u32, negative ? 0u - bits : bits);
 }
 
-/// true, gid.x, len(x), f32(x), min(a, b), b[i] or a variable.
+/// Reads true, gid.x, len(x), f32(x), min(a, b), b[i] or a variable.
 void ExpressionReader::read_named() {
     const Token name = next();
     if (name.text == "true" || name.text == "false")

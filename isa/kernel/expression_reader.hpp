@@ -66,7 +66,7 @@ class ExpressionReader {
     std::string path_;
     Diagnostics& diagnostics_;
     proto::KernelExpression* expression_ = nullptr;
-    std::vector<int> depths_;  ///< of the values that wait for their operation
+    std::vector<int> depths_;  ///< depths of the values that wait for their operation
     int recursion_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What flows where: lanes that differ, data that decide.
+// Data flow of a kernel: lanes that differ, data that decide.
 #include "isa/kernel/flow.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace kpu::kernel {
 namespace {
 
-/// Whether the expression or one that it is made of satisfies `test`.
+/// True if the expression or one that it is made of satisfies `test`.
 bool any_of(const Code& code, ExprIndex index, const std::function<bool(const CodeExpr&)>& test) {
     if (index == no_expr) return false;
     const CodeExpr& expr = code.exprs[index];
@@ -45,7 +45,7 @@ bool has_control(const CodeStatement& s) {
     return s.kind == Kind::if_ || s.kind == Kind::while_ || s.kind == Kind::loop;
 }
 
-/// One pass over all statements; true when a variable changed.
+/// Makes one pass over all statements; true when a variable changed.
 bool spread(Code& code) {
     bool changed = false;
     std::vector<std::pair<uint32_t, bool>> open;  // end, decided by data
@@ -120,7 +120,7 @@ std::optional<uint32_t> first_data_dependence(const Code& code) {
 
 namespace {
 
-/// Whether any statement reads a variable.
+/// True if any statement reads a variable.
 bool is_read(const Code& code, uint32_t variable) {
     for (const CodeExpr& expr : code.exprs)
         if (expr.op == Op::variable && expr.place == variable) return true;

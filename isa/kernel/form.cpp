@@ -1,4 +1,4 @@
-// What every reader of a kernel relies on.
+// Rules on which every reader of a kernel relies.
 #include "isa/kernel/form.hpp"
 
 #include <fmt/format.h>
@@ -103,7 +103,7 @@ class FormCheck {
         const bool plain = is_plain(s.name()) && is_plain(s.other()) && is_plain(s.tag());
         const bool named = kind.kind == Kind::region || s.name().empty() || is_identifier(s.name());
         if (!plain || !named || !(s.other().empty() || is_identifier(s.other())))
-            fail("statement", "has a name that is no identifier. Fix: use letters, digits and _.");
+            fail("statement", "has a name that is not an identifier. Fix: use letters, digits and _.");
         if (s.expression_size() != kind.expressions)
             fail("statement", "has another number of expressions than its kind. Fix: give it as many.");
         for (const proto::KernelExpression& expression : s.expression()) check_expression(expression);
@@ -122,7 +122,7 @@ class FormCheck {
             const Operation* row = find_operation(token.op());
             if (row == nullptr) fail("operation", "is unknown. Fix: name one of the table of operations.");
             if (!token.name().empty() && !is_identifier(token.name()))
-                fail("operation", "names what is no identifier. Fix: use letters, digits and _.");
+                fail("operation", "names what is not an identifier. Fix: use letters, digits and _.");
             uint64_t operands = row->operands;
             if (row->syntax == Syntax::tile) operands = token.bits();
             if (row->syntax == Syntax::load) operands = std::max<uint64_t>(token.bits(), 1);
@@ -142,7 +142,7 @@ class FormCheck {
 
     const proto::KernelBody& body_;
     const std::string& origin_;
-    mutable std::vector<int> depths_;  ///< of the values on an expression's stack
+    mutable std::vector<int> depths_;  ///< depths of the values on an expression's stack
 };
 
 }  // namespace

@@ -6,11 +6,11 @@
 
 namespace kpu::kernel {
 
-/// That the body holds nothing which its text cannot: it is printed and read back. Throws UserError.
+/// Checks that the body holds nothing which its text cannot: it is printed and read back. Throws UserError.
 void check_text(const proto::KernelBody& body, const std::string& origin);
 
-/// A kernel that was read from no text, with the places that its statements have in its print(), which begins at `line`
-/// of the file; `line` is then that behind it.
+/// Prints a kernel that was read from no text, and places its statements in the print(), which begins at
+/// `line` of the file; `line` is then the line after it.
 Source printed(std::shared_ptr<const proto::KernelBody> body, const std::string& path, uint32_t& line);
 
 }  // namespace kpu::kernel

@@ -10,7 +10,7 @@
 namespace kpu::kernel {
 namespace {
 
-/// What a character may be part of.
+/// Classes of tokens that a character can be part of.
 enum : uint8_t { letter = 1, digit = 2, hex_digit = 4, punctuation = 8, blank = 16 };
 constexpr std::array<uint8_t, 256> make_classes() {
     std::array<uint8_t, 256> classes{};
@@ -107,7 +107,7 @@ Token Lexer::scan() {
     return make(is(c, punctuation) ? TokenKind::punct : TokenKind::bad, 1);
 }
 
-/// 12, 0x1f, 7i32, 1.5, 1e-3; `0..4` is two numbers. What does not fit is no number.
+/// Scans 12, 0x1f, 7i32, 1.5, 1e-3; `0..4` is two numbers. What does not fit is no number.
 Token Lexer::scan_number() {
     const std::string_view rest = text_.substr(at_);
     const auto at = [&](size_t i) { return i < rest.size() ? rest[i] : '\0'; };

@@ -14,7 +14,7 @@ struct Token {
     std::string_view text;
     uint32_t line = 1, column = 1;
     uint64_t integer = 0;     ///< value, or the bits of a real
-    std::string_view suffix;  ///< type written behind an integer: i32
+    std::string_view suffix;  ///< type written after an integer: i32
     bool is(std::string_view punct_or_name) const {
         return (kind == TokenKind::punct || kind == TokenKind::name) && text == punct_or_name;
     }
@@ -48,7 +48,7 @@ class Lexer {
     bool has_second_ = false;
 };
 
-/// "`x`", "the end of the file": a token in messages.
+/// Returns "`x`", "the end of the file": a token in messages.
 std::string quoted(const Token& token);
 bool is_identifier(std::string_view text);
 

@@ -34,7 +34,7 @@ enum class Op : uint8_t {
 };
 // clang-format on
 
-/// How an operation is written.
+/// Written form of an operation.
 enum class Syntax : uint8_t {
     literal,
     variable,
@@ -49,7 +49,7 @@ enum class Syntax : uint8_t {
     tile       ///< reduce_sum{1}(a), bitcast{i32}(a): type and numbers in braces, any number of operands
 };
 
-/// What an operation costs an element; the platform says how many cycles.
+/// Cost class of an operation per element; the platform says how many cycles.
 enum class CostClass : uint8_t { none, integer, floating, special, permute, reduce, atomic };
 constexpr int cost_class_count = 7;
 std::string_view name_of(CostClass cost);
@@ -91,7 +91,7 @@ struct Operation {
     Syntax syntax;
     uint8_t operands;    ///< values that it takes
     uint8_t precedence;  ///< infix: higher binds tighter
-    TypeSet types;       ///< of its operands; 0: its own rule
+    TypeSet types;       ///< types that its operands may have; 0: its own rule
     Result result;
     CostClass cost;  ///< integer: floating on f32
     std::string_view meaning;
@@ -102,10 +102,10 @@ struct Operation {
 
 const std::vector<Operation>& operations();
 const Operation& operation(Op op);
-/// Null for an unknown name.
+/// Finds an operation; null for an unknown name.
 const Operation* find_operation(std::string_view name);
 const Operation* find_infix(std::string_view symbol);
-/// The class that an operation on `type` counts to.
+/// Returns the class that an operation on `type` counts to.
 CostClass cost_of(const Operation& operation, Type type);
 
 // clang-format off
@@ -125,7 +125,7 @@ struct StatementKind {
     Kind kind;
     std::string_view name;
     std::string_view end;     ///< word that closes its block; empty: no block
-    std::vector<Part> parts;  ///< of those written as name(part, part)
+    std::vector<Part> parts;  ///< parts of those written as name(part, part)
     uint8_t expressions;
     std::string_view meaning;
 };

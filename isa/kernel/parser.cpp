@@ -192,7 +192,7 @@ class KernelReader : public ExpressionReader {
             read_expression(*statement.add_expression());
             expect(']', "after the index");
         } else if (!peek().is('=')) {
-            fail(first, fmt::format("{} is no statement. Fix: did you mean `{}`?", quoted(first),
+            fail(first, fmt::format("{} is not a statement. Fix: did you mean `{}`?", quoted(first),
                                     nearest_kind(first.text)));
         }
         expect('=', "before the value");
@@ -274,7 +274,7 @@ class KernelReader : public ExpressionReader {
         if (!first) expect(')', "after what the statement takes");
     }
 
-    std::shared_ptr<proto::KernelBody> given_;  ///< of the first kernel
+    std::shared_ptr<proto::KernelBody> given_;  ///< body to fill with the first kernel
     proto::KernelBody* body_ = nullptr;
     std::vector<Block> blocks_;
     std::vector<Source> kernels_;

@@ -15,7 +15,7 @@ namespace {
 
 struct Piece {
     std::string text;
-    int precedence;  ///< of its outermost operation; what binds tightest is `tightest`
+    int precedence;  ///< precedence of its outermost operation; what binds tightest is `tightest`
 };
 constexpr int tightest = 100, unary = 50;
 
@@ -106,7 +106,7 @@ class ExpressionPrinter {
         operand = {std::string(row.symbol) + operand.text, unary};
     }
 
-    /// The last `count` pieces as a list.
+    /// Returns the last `count` pieces as a list.
     std::string take(uint64_t count) {
         std::string text;
         for (size_t i = stack_.size() - count; i < stack_.size(); ++i)

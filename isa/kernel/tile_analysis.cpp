@@ -61,7 +61,7 @@ class TileAnalysis {
                            (line.empty() ? "" : line + ", ") + subject + message);
     }
 
-    /// Memory for all at once, since the form that was checked says how much there will be.
+    /// Reserves memory for all at once, since the form that was checked says how much there will be.
     void reserve() {
         const auto statements = static_cast<size_t>(body_.statement_size());
         code_->statements.reserve(statements);
@@ -172,7 +172,7 @@ class TileAnalysis {
             case Kind::if_:
             case Kind::while_:
                 if (at(t.expr[0]).type != Type::boolean || !at(t.expr[0]).shape.empty())
-                    throw TileMistake("the condition is no bool scalar. Fix: compare something.");
+                    throw TileMistake("the condition is not a bool scalar. Fix: compare something.");
                 return;
             case Kind::loop:
                 for (size_t i = 0; i < 2; ++i) need_index(t.expr[i]);
@@ -275,7 +275,7 @@ class TileAnalysis {
             const TileExpr& window = at(t.expr[i]);
             if (window.op != Op::window && window.op != Op::clipped)
                 throw TileMistake(
-                    "a side of the copy is no window. Fix: write window{shape, sizes}(start, ...).");
+                    "a side of the copy is not a window. Fix: write window{shape, sizes}(start, ...).");
             check_window(i == 0 ? s.buffer : s.other, window);
             Shape& side = sides[i] = window.shape;
             side.erase(std::remove(side.begin(), side.end(), 1), side.end());
@@ -288,7 +288,7 @@ class TileAnalysis {
                                           tile_text(from.type, sides[0]), tile_text(to.type, sides[1])));
         const TileExpr& count = at(t.expr[2]);
         if (count.op != Op::load || count.operands.size() != 1 || at(count.operands[0]).type == Type::none)
-            throw TileMistake("the last operand is no semaphore. Fix: write semaphore[i].");
+            throw TileMistake("the last operand is not a semaphore. Fix: write semaphore[i].");
         t.semaphore = semaphore(code_->buffers[count.place].name);
         t.expr[2] = count.operands[0];
     }
@@ -306,12 +306,12 @@ class TileAnalysis {
     const TileExpr& at(ExprIndex index) const { return tiles_->exprs[index]; }
     void need_value(ExprIndex index) const {
         if (at(index).type == Type::none && (at(index).op == Op::window || at(index).op == Op::clipped))
-            throw TileMistake("a window is no value. Fix: use it as an index of a buffer.");
+            throw TileMistake("a window is not a value. Fix: use it as an index of a buffer.");
     }
     void need_index(ExprIndex index) const {
         const TileExpr& expr = at(index);
         if (!expr.shape.empty() || (expr.type != Type::i32 && expr.type != Type::u32))
-            throw TileMistake(fmt::format("{} is no index. Fix: use an i32 or u32 scalar.",
+            throw TileMistake(fmt::format("{} is not an index. Fix: use an i32 or u32 scalar.",
                                           tile_text(expr.type, expr.shape)));
     }
     uint32_t buffer(const std::string& name) const {
@@ -324,12 +324,12 @@ class TileAnalysis {
         const uint32_t index = buffer(name);
         const CodeBuffer& found = code_->buffers[index];
         if (!found.is_workgroup() || found.type != Type::u32)
-            throw TileMistake(fmt::format("`{}` is no semaphore. Fix: declare it workgroup u32.", name));
+            throw TileMistake(fmt::format("`{}` is not a semaphore. Fix: declare it workgroup u32.", name));
         tiles_->semaphores[index] = true;
         return index;
     }
 
-    /// The shape that a load or store of this index has.
+    /// Returns the shape that a load or store of this index has.
     Shape access_shape(uint32_t buffer, ExprIndex index) const {
         const TileExpr& expr = at(index);
         if (expr.op == Op::clipped) throw TileMistake("only copies are clipped. Fix: write window.");
@@ -432,7 +432,7 @@ class TileAnalysis {
             if (expr.dims.size() == 2 * rank) expr.dims.insert(expr.dims.end(), rank, 1);
             if (expr.dims.size() != 3 * rank)
                 throw TileMistake(
-                    "its numbers are no shape, sizes and strides. Fix: write one of each for each start.");
+                    "its numbers are not a shape, sizes and strides. Fix: write one of each for each start.");
         }
         const size_t dims = expr.dims.size() / 3;
         int64_t count = 1;
@@ -460,7 +460,7 @@ class TileAnalysis {
     std::unordered_map<std::string_view, uint32_t> buffers_, visible_;
     std::unordered_set<uint32_t> stored_;
     std::vector<Scope> scopes_;
-    std::vector<ExprIndex> stack_;     ///< of the expression that is being resolved
+    std::vector<ExprIndex> stack_;     ///< stack of the expression that is being resolved
     std::vector<const TileExpr*> in_;  ///< operands of its operation
     uint32_t current_ = 0;
     bool in_head_ = true;

@@ -1,4 +1,4 @@
-// What of a kernel of rule set xla depends on what buffers hold.
+// Finds what a kernel of rule set xla does that depends on what buffers hold.
 #include "isa/kernel/tile_flow.hpp"
 
 #include <algorithm>
@@ -29,7 +29,8 @@ bool index_reads_data(const Code& code, ExprIndex root) {
                        [&](ExprIndex operand) { return index_reads_data(code, operand); });
 }
 
-/// Whether more than the place of the window depends on data: what is copied has the same size wherever it is.
+/// True if more than the place of the window depends on data: what is copied has the same size wherever it
+/// is.
 bool copied_window_reads_data(const Code& code, ExprIndex root) {
     const TileExpr& window = code.tiles->exprs[root];
     if (window.op == Op::clipped) return index_reads_data(code, root);
@@ -37,7 +38,7 @@ bool copied_window_reads_data(const Code& code, ExprIndex root) {
                        [&](ExprIndex operand) { return index_reads_data(code, operand); });
 }
 
-/// One pass over all statements; true when a variable changed.
+/// Makes one pass over all statements; true when a variable changed.
 bool spread_through_tiles(Code& code) {
     bool changed = false;
     for (uint32_t i = 0; i < code.statements.size(); ++i) {

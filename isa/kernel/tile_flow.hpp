@@ -8,7 +8,7 @@ struct Code;
 
 /// Marks the variables whose values may depend on what buffers hold.
 void mark_data(Code& code);
-/// Whether an expression depends on what buffers hold.
+/// True if an expression depends on what buffers hold.
 bool tile_reads_data(const Code& code, uint32_t root);
 
 }  // namespace kpu::kernel

@@ -7,7 +7,7 @@ namespace kpu::kernel {
 namespace {
 
 struct LastUse {
-    size_t depth = 0;  ///< of the scope that the variable is of
+    size_t depth = 0;  ///< depth of the variable's scope
     uint32_t statement = 0;
     bool in_scope = false;  ///< not in a block of that scope, which may be executed again
 };
@@ -32,7 +32,7 @@ class Lifetimes {
     }
 
   private:
-    /// Blocks, copies and waits may look at their operands again.
+    /// True if it reads its operands once; blocks, copies and waits may look at theirs again.
     static bool reads_once(Kind kind) {
         return kind == Kind::let || kind == Kind::assign || kind == Kind::store;
     }
@@ -55,7 +55,8 @@ class Lifetimes {
         for (const ExprIndex operand : expr.operands) read(operand, statement);
     }
 
-    /// Of a variable that is visible, so that equal depths are the same scope. Those of loops are no one's here.
+    /// Notes a use of a variable that is visible, so that equal depths are the same scope. Loop variables are
+    /// left out. Those of loops are no one's here.
     void use(uint32_t variable, uint32_t statement) {
         if (code_.variables[variable].kind != Variable::Kind::let) return;
         LastUse& last = last_[variable];

@@ -11,7 +11,7 @@ void gather(TileExpr& expr, const Operands& in, Type /*type*/) {
     need_type(index, tile_integers);
     if (index.shape.empty()) fail("indices without a last dimension. Fix: reshape them to [1].");
     if (in.size() == 3 && (!in[2]->shape.empty() || in[2]->type != x.type))
-        fail("the fill is no scalar of the operand's type. Fix: cast it.");
+        fail("the fill is not a scalar of the operand's type. Fix: cast it.");
     if (expr.dims.empty() || (expr.dims[0] == 1) != (in.size() == 3))
         fail("fill is 1 with a third operand, else 0. Fix: write it so.");
     const std::vector<Shape> lists = lists_of(expr.dims, 1, 6);
@@ -42,7 +42,7 @@ void gather(TileExpr& expr, const Operands& in, Type /*type*/) {
     for (size_t i = 0; i < batches + offset.size(); ++i) {
         const bool from_slice = in_list(offset, i);
         if (from_slice ? next_kept == kept.size() : next_batch == batches)
-            fail("offset dimensions are no part of the result's. Fix: name ascending ones.");
+            fail("offset dimensions are not part of the result's. Fix: name ascending ones.");
         expr.shape.push_back(from_slice ? kept[next_kept++] : index.shape[next_batch++]);
     }
     expr.type = x.type;
@@ -82,7 +82,7 @@ void dot(TileExpr& expr, const Operands& in, Type type) {
     if (real != contains(tile_floats, in[1]->type)) fail("an integer and a float. Fix: cast one of them.");
     const Type wanted = type != Type::none ? type : real ? Type::f32 : Type::i32;
     if (!contains(real ? tile_floats : tile_integers, wanted))
-        fail("its sums are no such type. Fix: cast the result.");
+        fail("its sums do not have such a type. Fix: cast the result.");
     expr.type = wanted;
 }
 

@@ -48,7 +48,7 @@ inline size_t axis_of(const TileExpr& expr, size_t number, const TileExpr& opera
 }
 inline void need_index(const TileExpr& operand) {
     if (!operand.shape.empty() || !contains(tile_integers, operand.type))
-        fail(fmt::format("{} is no index. Fix: give an integer scalar.", text_of(operand)));
+        fail(fmt::format("{} is not an index. Fix: give an integer scalar.", text_of(operand)));
 }
 
 }  // namespace kpu::kernel::tile_rules

@@ -28,12 +28,12 @@ std::vector<Shape> lists_of(const Shape& dims, size_t from, size_t count) {
         const int64_t length = at < dims.size() ? dims[at] : -1;
         if (length < 0 || static_cast<size_t>(length) > dims.size() - at - 1)
             throw TileMistake(fmt::format(
-                "its numbers are no {} lists. Fix: write each list's length, then its members.", count));
+                "its numbers are not {} lists. Fix: write each list's length, then its members.", count));
         lists.emplace_back(dims.begin() + static_cast<ptrdiff_t>(at) + 1,
                            dims.begin() + static_cast<ptrdiff_t>(at) + 1 + length);
         at += static_cast<size_t>(length) + 1;
         if (lists.size() == count && at != dims.size())
-            throw TileMistake("numbers stand behind its lists. Fix: leave them out.");
+            throw TileMistake("numbers follow its lists. Fix: leave them out.");
     }
     return lists;
 }
@@ -210,7 +210,7 @@ void pad(TileExpr& expr, const Operands& in, Type /*type*/) {
     const size_t rank = x.shape.size();
     need_numbers(expr, 3 * rank);
     if (!in[1]->shape.empty() || in[1]->type != x.type)
-        fail("the padding is no scalar of the operand's type. Fix: cast it.");
+        fail("the padding is not a scalar of the operand's type. Fix: cast it.");
     constexpr int64_t most = int64_t{1} << 32;
     for (size_t i = 0; i < rank; ++i) {
         const int64_t low = expr.dims[i], high = expr.dims[rank + i], interior = expr.dims[2 * rank + i];
@@ -235,7 +235,7 @@ void dynamic(TileExpr& expr, const Operands& in, bool update) {
     bool fits = part.size() == x.shape.size() && (!update || in[1]->type == x.type);
     for (size_t i = 0; fits && i < part.size(); ++i) fits = part[i] >= 0 && part[i] <= x.shape[i];
     if (!fits)
-        fail(fmt::format("[{}] is no part of {}. Fix: use sizes within it.", fmt::join(part, ", "),
+        fail(fmt::format("[{}] is not part of {}. Fix: use sizes within it.", fmt::join(part, ", "),
                          text_of(x)));
     expr.shape = update ? x.shape : part;
     expr.type = x.type;

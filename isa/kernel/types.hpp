@@ -50,21 +50,21 @@ constexpr TypeSet only_values =
 
 std::string_view name_of(Type type);
 std::optional<Type> parse_type(std::string_view name);
-/// Bits of an element in a buffer.
+/// Returns the bits of an element in a buffer.
 unsigned storage_bits(Type type);
-/// Types that a value of `type` may be cast to.
+/// Returns the types that a value of `type` may be cast to.
 TypeSet legal_casts(Type type);
-/// "`bool`, `u32`" in the order of the enumeration.
+/// Returns "`bool`, `u32`" in the order of the enumeration.
 std::string names_of(TypeSet set);
 
-/// A float as operations take and give it: NaN is 7FC00000, a subnormal is the zero of its sign.
+/// Returns a float as operations take and give it: NaN is 7FC00000, a subnormal is the zero of its sign.
 constexpr uint32_t canonical(uint32_t bits) {
     const uint32_t magnitude = bits & 0x7fffffffu;
     if (magnitude < 0x00800000u) return bits & 0x80000000u;
     return magnitude > 0x7f800000u ? 0x7fc00000u : bits;
 }
 
-/// "U32(1)", "I32(-2)", "Bool(true)", "Float(1.0)": a value in messages.
+/// Returns "U32(1)", "I32(-2)", "Bool(true)", "Float(1.0)": a value in messages.
 std::string value_text(Type type, uint64_t bits);
 
 }  // namespace kpu::kernel

@@ -167,7 +167,7 @@ void ConfigReader::read_topology(DeviceDecl& device) {
                                                : "per_engine"));
 }
 
-/// Unit counts; with `device`, also its l1_size_bytes (the per_engine block).
+/// Reads unit counts; with `device`, also its l1_size_bytes (the per_engine block).
 void ConfigReader::read_unit_counts(std::vector<UnitCount>& counts, DeviceDecl* device, int64_t minimum) {
     const Token start = peek();
     expect('{', "to open the unit counts");
@@ -218,7 +218,7 @@ std::vector<VariantRef> ConfigReader::read_variant_refs() {
     return refs;
 }
 
-/// fam targs? '.' ID: without type arguments the last dot separates the variant.
+/// Reads fam targs? '.' ID: without type arguments the last dot separates the variant.
 VariantRef ConfigReader::read_variant_ref() {
     const Token start = peek();
     VariantRef ref;

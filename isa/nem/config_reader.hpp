@@ -18,7 +18,7 @@ class ConfigReader : public Reader {
   protected:
     void append_name(const Token& name, ExprCode& code) override;
 
-    size_t devices_end_ = 0;  ///< offset behind the last device block
+    size_t devices_end_ = 0;  ///< offset after the last device block
 
   private:
     void read_device();

@@ -11,7 +11,7 @@ namespace kpu::nem {
 constexpr size_t max_errors = 20;  ///< then parsing stops
 constexpr unsigned max_include_depth = 32;
 constexpr unsigned max_files = 1000;
-constexpr size_t max_total_bytes = size_t{1} << 28;  ///< of a document with its includes
+constexpr size_t max_total_bytes = size_t{1} << 28;  ///< limit of a document with its includes
 constexpr unsigned max_nesting = 256;                ///< parentheses, unary minus, lists
 constexpr size_t max_expr_tokens = 4096;             ///< after substitution of lets
 
@@ -20,7 +20,7 @@ struct SyntaxError {};
 /// Thrown when max_errors have been reported: unwinds to parse().
 struct TooManyErrors {};
 
-/// What the files of one document share.
+/// State that the files of one document share.
 struct Context {
     const FileLoader& loader;
     Diagnostics& diagnostics;

@@ -32,7 +32,7 @@ class DocumentReader : public ConfigReader {
         program.read(includes_, body);
     }
 
-    /// An included file imports declarations; a program in it is ignored.
+    /// Reads declarations of an included file; a program in it is ignored.
     void read_included() {
         read_includes();
         read_declarations();

@@ -94,7 +94,7 @@ class ReservedWords {
 };
 const ReservedWords reserved_words;
 
-/// Offset of the first backslash of `body` that starts no known escape, or npos.
+/// Returns the offset of the first backslash of `body` that starts no known escape, or npos.
 size_t find_bad_escape(std::string_view body) {
     for (size_t i = 0; i < body.size(); ++i) {
         if (body[i] != '\\') continue;

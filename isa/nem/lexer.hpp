@@ -37,7 +37,7 @@ struct Token {
     bool line_start = false;  ///< first on its line: where recovery may look for a statement
     uint32_t line = 1;
     uint32_t column = 1;  ///< 1-based, in bytes
-    uint32_t offset = 0;  ///< of the first byte in the text, which is shorter than 2^28
+    uint32_t offset = 0;  ///< offset of the first byte in the text, which is shorter than 2^28
     std::string_view text;
 
     bool is(char c) const { return kind == TokenKind::punct && punct == c; }
@@ -49,7 +49,7 @@ struct Token {
 struct MetaLine {
     std::string_view text;  ///< after "#!"
     uint32_t line = 1;
-    uint32_t column = 1;  ///< of text
+    uint32_t column = 1;  ///< column in the text
     size_t offset = 0;
 };
 
@@ -67,13 +67,13 @@ class Lexer {
         skip();
         return token;
     }
-    /// next(), of a token that was peeked at.
+    /// Does next() for a token that was peeked at.
     void skip() {
         head_ = (head_ + 1) % ring_.size();
         --filled_;
     }
     std::string_view text() const { return text_; }
-    /// The next metadata line before `offset`, or null. Valid until the lexer is used again.
+    /// Returns the next metadata line before `offset`, or null. Valid until the lexer is used again.
     const MetaLine* next_meta(size_t offset);
 
   private:
@@ -97,11 +97,11 @@ class Lexer {
     size_t next_meta_ = 0;
 };
 
-/// What is wrong with a bad token, with a fix.
+/// Says what is wrong with a bad token, with a fix.
 std::string describe_bad(const Token& token);
-/// The contents of a string token, escapes resolved. The token must not be bad.
+/// Returns the contents of a string token, escapes resolved. The token must not be bad.
 std::string string_value(const Token& token);
-/// How an error message names a token: `name`, or "the end of the file".
+/// Names a token as error messages do: `name`, or "the end of the file".
 std::string quoted(const Token& token);
 Word classify(std::string_view name);
 bool is_identifier(std::string_view text);

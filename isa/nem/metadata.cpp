@@ -125,7 +125,7 @@ bool is_list_form(std::string_view form) {
     return form == "tensor" || form == "op" || form == "data" || form == "place";
 }
 
-/// Whether the text is one `{...}`, as far as its braces say.
+/// True if the text is one `{...}`, as far as its braces say.
 bool is_one_object(std::string_view text) {
     int depth = 0;
     bool closed = false, in_string = false;
@@ -250,7 +250,7 @@ void ProgramReader::read_param(const MetaLine& line, std::string_view text) {
     *program_.add_param() = param;
 }
 
-/// The kernels of a file become part of the program.
+/// Reads the kernels of a file, which become part of the program.
 void ProgramReader::read_kernels(const MetaLine& line, std::string_view text) {
     const auto report = [&](std::string message) { report_at(line.line, line.column, std::move(message)); };
     const std::string name(trimmed(text));
@@ -325,7 +325,7 @@ void ProgramReader::add_carried(const std::vector<CarriedToken>& tokens, proto::
         if (variable != nullptr && variable->kind == Symbol::Kind::poisoned) continue;
         if (variable == nullptr || variable->kind != Symbol::Kind::loop) {
             report(token.variable,
-                   fmt::format("`{}` is no variable of a loop around this task{}", token.variable.text,
+                   fmt::format("`{}` is not a variable of a loop around this task{}", token.variable.text,
                                symbols_.suggestion(token.variable.text, {Symbol::Kind::loop})));
             continue;
         }
@@ -364,7 +364,7 @@ void ProgramReader::resolve_carried(uint32_t loop) {
 
 namespace {
 
-/// What protobuf's JSON reader says, in words for people who do not know it.
+/// Translates what protobuf's JSON reader says into words for people who do not know it.
 std::string json_problem(std::string_view told) {
     constexpr size_t longest = 100;
     if (const size_t end = told.find(": Cannot find field"); end != std::string_view::npos)
@@ -372,10 +372,10 @@ std::string json_problem(std::string_view told) {
     constexpr std::string_view value = ": invalid value ";
     const size_t at = told.find(value), type = told.find(" for type");
     if (at == std::string_view::npos || type == std::string_view::npos || at + value.size() > type)
-        return "it is no JSON object";
+        return "it is not a JSON object";
     const std::string_view given = told.substr(at + value.size(), type - at - value.size());
     if (at == 0) return "a list or an object stands where a plain value belongs";
-    return fmt::format("{} is no value of `{}`", given.substr(0, longest), told.substr(1, at - 2));
+    return fmt::format("{} is not a value of `{}`", given.substr(0, longest), told.substr(1, at - 2));
 }
 
 }  // namespace

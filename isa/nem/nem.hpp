@@ -90,7 +90,7 @@ struct TypeFamily {
     std::string text;  ///< the declaration's own source text
 };
 
-/// All that a file and what it includes declare.
+/// Everything that a file and what it includes declare.
 struct Document {
     Module module;  ///< empty program for a config document
     bool is_program = false;
@@ -104,23 +104,23 @@ struct Document {
 Document parse(std::string_view text, const std::string& path, const FileLoader& loader,
                Diagnostics& diagnostics);
 
-/// One variant reference filled in from its family. Diagnoses unknown families, variants and type arguments.
+/// Fills in a variant reference from its family. Diagnoses unknown families, variants and type arguments.
 std::optional<TypeVariant> resolve_variant(const VariantRef& ref, const std::vector<TypeFamily>& families,
                                            Diagnostics& diagnostics);
-/// Every variant of every family with all its declared instantiations: what a device-agnostic check matches
-/// against. `must_only`: those that every device must have.
+/// Returns every variant of every family with all its declared instantiations: what a device-agnostic check
+/// matches against. `must_only`: those that every device must have.
 std::vector<TypeVariant> all_variants(const std::vector<TypeFamily>& families, bool must_only = false);
 
-/// The 13 type families of the language (families.nem).
+/// Returns the 13 type families of the language (families.nem).
 const std::vector<TypeFamily>& standard_families();
 
-/// Text of a file of kernels, which stands beside the program's text.
+/// Returns the text of a file of kernels, which stands beside the program's text.
 std::string print_kernels(const proto::KernelFile& file);
 
-/// NEM text of a program such that assembling it gives the same program. Data sections are named, not
+/// Prints NEM text of a program such that assembling it gives the same program. Data sections are named, not
 /// written.
 std::string print(const Module& module);
-/// The same of a program that has passed check_structure(), as a bound one has, or was made of one.
+/// Returns the same of a program that has passed check_structure(), as a bound one has, or was made of one.
 std::string print_checked(const Module& module);
 
 }  // namespace kpu::nem

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Symbol::Kind;
 
-constexpr int max_list = 1 << 20;  ///< of the program form
+constexpr int max_list = 1 << 20;  ///< limit of lists of the program form
 
 /// Bound on what lets may copy into expressions: a small text must not make a huge program.
 constexpr size_t max_substituted = size_t{1} << 22;
@@ -52,7 +52,7 @@ void ProgramReader::append_name(const Token& name, ExprCode& code) {
         case Kind::value: {
             const std::vector<ExprItem>& value = lets_[symbol->index].code;
             if (value.empty())
-                fail(name, fmt::format("`{}` is no number. Fix: use it as an attribute only", name.text));
+                fail(name, fmt::format("`{}` is not a number. Fix: use it as an attribute only", name.text));
             substituted_ += value.size();
             if (substituted_ > max_substituted)
                 fail(name, "the lets of this program expand to too many terms. Fix: use constants");
@@ -262,7 +262,7 @@ void ProgramReader::read_operand(proto::Operand& operand) {
 
 // ---- values
 
-/// A name that is the whole value.
+/// True for a name that is the whole value.
 bool ProgramReader::at_lone_name() {
     return peek().kind == TokenKind::name && peek().word == Word::none && !is_operator(peek(1));
 }

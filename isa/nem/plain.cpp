@@ -67,7 +67,7 @@ class PlainCheck {
         });
     }
 
-    /// Of the whole program: nothing else in it has this name.
+    /// Declares a name that nothing else in the whole program has.
     bool declare(std::string_view name) { return is_name(name) && names_.insert(name).second; }
 
     bool parameters() {
@@ -123,7 +123,7 @@ class PlainCheck {
         }
     }
 
-    /// Those of labels take words.
+    /// True if no decorator takes anything but its name; those of labels take words.
     template <typename Decorators>
     static bool decorators(const Decorators& decorators) {
         return std::all_of(decorators.begin(), decorators.end(), [](const proto::Decorator& decorator) {
@@ -176,7 +176,7 @@ class PlainCheck {
                (!region.has_quant() || is_plain_quant(region.quant())) && decorators(region.decorator());
     }
 
-    /// Of regions with names, without decorators, which a task might take for its own.
+    /// True if regions have names and no decorators, which a task might take for its own.
     template <typename Operands>
     bool operands(const Operands& operands) const {
         return std::all_of(operands.begin(), operands.end(), [&](const proto::Operand& operand) {
@@ -191,7 +191,7 @@ class PlainCheck {
         if (!operands(task.input()) || !operands(task.output()) || !decorators(task.decorator()))
             return false;
         if (task.kind() != proto::Task::COMPUTE) return true;
-        // behind the last operand a decorator would be that operand's
+        // after the last operand a decorator would be that operand's
         const bool ended = task.attribute_size() > 0 || task.dep_size() > 0 || task.decorator_size() == 0;
         return ended && task.input_size() > 0 && task.output_size() > 0 && is_plain_opcode(task.opcode()) &&
                attributes(task);

@@ -203,7 +203,7 @@ std::string region_text(const proto::Region& region, const Names& names, const s
 
 namespace {
 
-/// Protobuf writes the number -0 so that it reads it back as the integer 0.
+/// Restores negative zeros: protobuf writes the number -0 so that it reads it back as the integer 0.
 std::string with_negative_zeros(const std::string& json) {
     std::string text;
     bool quoted = false;

@@ -60,7 +60,7 @@ class Printer {
 
     void line(const std::string& text) { out_ += indent_ + text + '\n'; }
 
-    /// A blank line before what follows, where something stands before it.
+    /// Writes a blank line before what follows, where something stands before it.
     void section() {
         if (!out_.empty() && (out_.size() < 2 || out_.compare(out_.size() - 2, 2, "\n\n") != 0)) out_ += '\n';
     }
@@ -152,7 +152,7 @@ class Printer {
         close(count);
     }
 
-    /// The operation and the place of the statement that follows.
+    /// Writes the operation and the place of the statement that follows.
     void print_references(const proto::Statement& statement) {
         std::string text;
         if (statement.task().op() > 0) text = fmt::format("\"op\": {}", statement.task().op() - 1);
@@ -251,7 +251,7 @@ class Printer {
     const KPUProgram& p_;
     Names names_;
     bool carries_ = false;    ///< some task depends on an earlier iteration
-    std::vector<bool> used_;  ///< by statement: some task or wait names its token
+    std::vector<bool> used_;  ///< indexed by statement: true if some task or wait names its token
     std::string out_, indent_;
 };
 

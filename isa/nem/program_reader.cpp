@@ -82,7 +82,7 @@ void ProgramReader::finish() {
     module_.data.resize(static_cast<size_t>(program_.data_size()));
 }
 
-/// What metadata lines say of tensors, operations and data, against the whole program.
+/// Checks metadata lines about tensors, operations and data against the whole program.
 void ProgramReader::check_form() {
     if (context_.errors > 0) return;
     try {
@@ -371,7 +371,7 @@ void ProgramReader::read_endloop() {
     symbols_.close_block();
 }
 
-/// Whether the task that gives a token is the one being read, or stands behind it in the same loop.
+/// True if the task that gives a token is the one being read, or comes after it in the same loop.
 bool ProgramReader::comes_later(const Token& name) const {
     if (pending_name_ && pending_name_->text == name.text) return true;
     Lexer rest(lexer_.text().substr(name.offset));

@@ -61,7 +61,7 @@ class ProgramReader : public Reader {
     void declare_pending();
     SourceMap::Place place_of(const Token& token) const { return {0, token.line, token.column}; }
     proto::Statement& add_statement(const Token& at);
-    /// A message that becomes part of the program once it is complete; until then the arena keeps it.
+    /// Returns a message that becomes part of the program once it is complete; until then the arena keeps it.
     template <typename Message>
     Message& make() {
         return *google::protobuf::Arena::CreateMessage<Message>(program_.GetArena());
@@ -126,15 +126,15 @@ class ProgramReader : public Reader {
         uint32_t line, column;
         int64_t index;
     };
-    std::optional<Reference> next_op_;     ///< of the task that follows
-    std::optional<Reference> next_place_;  ///< of the statement that follows
+    std::optional<Reference> next_op_;     ///< operation of the task that follows
+    std::optional<Reference> next_place_;  ///< place of the statement that follows
     /// Checked at the end: ops and places may stand anywhere.
     std::vector<Reference> op_references_, place_references_;
     std::optional<MetaLine> whole_module_;
     bool requires_kpusim_ = false;
-    std::vector<CarriedToken> next_carried_;  ///< of the task that follows
+    std::vector<CarriedToken> next_carried_;  ///< carried tokens of the task that follows
     struct OpenCarried {
-        int statement, entry;  ///< of the task that needs it
+        int statement, entry;  ///< statement and entry of the task that needs it
         uint32_t loop;         ///< statement
         Token name;
     };

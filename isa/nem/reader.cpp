@@ -84,7 +84,7 @@ std::optional<T> fold(const ExprCode& code, const std::vector<std::optional<int6
     return stack.back();
 }
 
-/// Nothing for a literal beyond binary64.
+/// Returns the value; nothing for a literal beyond binary64.
 std::optional<double> to_double(std::string_view text) {
     double value = 0;
     const auto result = std::from_chars(text.data(), text.data() + text.size(), value);

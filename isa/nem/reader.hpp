@@ -11,7 +11,7 @@
 
 namespace kpu::nem {
 
-/// One step of a postfix expression while it is read: that of the program form, or a float literal.
+/// A step of a postfix expression while it is read: that of the program form, or a float literal.
 struct ExprItem {
     proto::ExprToken::Kind kind = proto::ExprToken::INT;
     bool is_real = false;
@@ -21,11 +21,11 @@ struct ExprItem {
 using ExprCode = boost::container::small_vector<ExprItem, 8>;  ///< most expressions are short
 
 bool has_real(const ExprCode& code);
-/// Value of an expression over integers only (and the given constants); nothing on overflow, division by
-/// zero, a negative operand of mod, or a name without a value.
+/// Returns the value of an expression over integers only (and the given constants); nothing on overflow,
+/// division by zero, a negative operand of mod, or a name without a value.
 std::optional<int64_t> fold_integer(const ExprCode& code,
                                     const std::vector<std::optional<int64_t>>& constants);
-/// Value of an expression that holds a float, over literals and constants.
+/// Returns the value of an expression that holds a float, over literals and constants.
 std::optional<double> fold_real(const ExprCode& code, const std::vector<std::optional<int64_t>>& constants);
 
 /// Tokens of one file with error reporting and expressions: what the readers of both kinds of document build
@@ -52,9 +52,9 @@ class Reader {
         if (!accept(punct)) fail_punct(punct, where);
     }
     void expect_name(std::string_view word, std::string_view where);
-    /// A name that the user chooses; reserved words are refused.
+    /// Returns a name that the user chooses; reserved words are refused.
     Token expect_identifier(std::string_view what);
-    /// A name or a reserved word: names of other name spaces (layouts, operands, units).
+    /// Returns a name or a reserved word: names of other name spaces (layouts, operands, units).
     Token expect_word(std::string_view what);
     std::string expect_string(std::string_view what);
     ElemType expect_elem_type();
@@ -69,9 +69,9 @@ class Reader {
     [[noreturn]] void fail_expected(std::string_view wanted);
     [[noreturn]] void fail_punct(char punct, std::string_view where);
 
-    /// expr of the grammar. Floats are kept; the caller refuses them where integers are due.
+    /// Parses expr of the grammar. Floats are kept; the caller refuses them where integers are due.
     ExprCode parse_expr();
-    /// An expression that must be integer: otherwise "<what> must be integer".
+    /// Returns an expression that must be integer: otherwise "<what> must be integer".
     ExprCode parse_integer_expr(std::string_view what);
 
     /// Appends what a name stands for; reports and throws when it stands for nothing an expression can hold.

@@ -15,23 +15,23 @@ struct Symbol {
     bool leaked = false;         ///< a token of a loop that has ended: visible, and free to be declared again
 };
 
-/// How a message names the kind.
+/// Names the kind for a message.
 std::string_view name_of(Symbol::Kind kind);
 
 /// The one scope of a program, with a block per loop. Names must outlive the table.
 class SymbolTable {
   public:
-    /// Room for that many names: growing step by step would hash them all again each time.
+    /// Makes room for that many names: growing step by step would hash them all again each time.
     void reserve(size_t names) { names_.reserve(names); }
     const Symbol* find(std::string_view name) const;
     /// Declares the name in the innermost block, unless a visible declaration stands: then returns that one.
     const Symbol* declare(std::string_view name, Symbol symbol);
-    /// As declare, but the name outlives the block.
+    /// Does the same as declare, but the name outlives the block.
     const Symbol* declare_global(std::string_view name, Symbol symbol);
     void open_block();
     /// Forgets the block's names, but for its tokens, which stay visible.
     void close_block();
-    /// ". Fix: did you mean `x`?" with the nearest visible name of the kinds, or a general fix.
+    /// Returns ". Fix: did you mean `x`?" with the nearest visible name of the kinds, or a general fix.
     std::string suggestion(std::string_view name, std::initializer_list<Symbol::Kind> kinds) const;
 
   private:

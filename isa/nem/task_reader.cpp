@@ -32,12 +32,12 @@ void lift_task_decorators(proto::Task& task) {
     from.DeleteSubrange(kept, from.size() - kept);
 }
 
-/// `_N`: how the printer names the token of statement N when it has no name.
+/// True for `_N`: how the printer names the token of statement N when it has no name.
 bool is_number_name(std::string_view name, int statement) {
     return name[0] == '_' && name.substr(1) == std::to_string(statement);
 }
 
-constexpr int max_operands = 64;  ///< of the program form: inputs, outputs, attributes of a task
+constexpr int max_operands = 64;  ///< limits of the program form: inputs, outputs, attributes of a task
 
 }  // namespace
 
@@ -77,7 +77,7 @@ void ProgramReader::read_task() {
     add_statement(start).unsafe_arena_set_allocated_task(&task);
 }
 
-/// The form after the dot: true for sync.
+/// Reads the form after the dot: true for sync.
 bool ProgramReader::read_form() {
     expect('.', "before async or sync");
     if (!peek().is_name("async") && !peek().is_name("sync")) fail_expected("async or sync");
@@ -192,7 +192,7 @@ void ProgramReader::read_attributes(proto::Task& task) {
     }
 }
 
-/// compute.async ... op="saxpy" grid=[8, 1, 1] args=[n]: a launch of a kernel.
+/// Makes a launch of a kernel: compute.async ... op="saxpy" grid=[8, 1, 1] args=[n].
 void ProgramReader::make_launch(proto::Task& task, const Token& call) {
     proto::Kernel& kernel = *task.mutable_kernel();
     for (const proto::Attribute& attribute : task.attribute()) {

@@ -19,14 +19,14 @@ std::string variant_text(const std::string& family, const std::vector<ElemType>&
     return text + "." + variant;
 }
 
-/// gemm.acc is an opcode of its own; gemm.float and gemm.int8 serve gemm.
+/// Returns the opcode: gemm.acc is one of its own; gemm.float and gemm.int8 serve gemm.
 std::string opcode_of(const std::string& family) {
     std::string name = family;
     while (!find_opcode(name) && name.find('.') != std::string::npos) name.resize(name.rfind('.'));
     return name;
 }
 
-/// The element type that `text` names: a type, or a parameter of the family.
+/// Returns the element type that `text` names: a type, or a parameter of the family.
 ElemType type_of(const TypeFamily& family, const std::vector<ElemType>& types, const std::string& text) {
     for (size_t i = 0; i < family.parameters.size(); ++i) {
         if (family.parameters[i].first == text) return types[i];
@@ -74,7 +74,7 @@ TypeVariant instantiate(const TypeFamily& family, const TypeFamily::Variant& var
     return result;
 }
 
-/// The declared instantiations of a variant, as text for a message.
+/// Returns the declared instantiations of a variant, as text for a message.
 std::string instantiations(const TypeFamily& family, const TypeFamily::Variant& variant) {
     std::string list;
     for (const auto& entry : variant.conformance)

@@ -26,7 +26,7 @@ bool from_blocks(const OpcodeSpec&, const Types& in, const Types& out) {
     return is_block_format(in[0], in[1]) && is_float(out[0]) && !is_small_float(out[0]);
 }
 
-/// That of X with a place for each block along `axis`.
+/// Returns the shape of X with a place for each block along `axis`.
 Dims blocks_of(const ShapeCase& c) {
     Dims result = c.in(0);
     const int64_t rank = result.rank, given = c.attrs.integer("axis", -1);

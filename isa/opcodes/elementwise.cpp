@@ -40,7 +40,7 @@ OpcodeSpec special(OpcodeSpec row, double cycles) {
     return row;
 }
 
-/// As special(); the formula has no meaning for plain integers.
+/// Does the same as special(); the formula has no meaning for plain integers.
 OpcodeSpec real_only(OpcodeSpec row, double cycles) {
     row.integers_need_quant = true;
     return special(std::move(row), cycles);
@@ -65,7 +65,7 @@ std::vector<Dims> clamp_shape(const ShapeCase& c) {
     return result;
 }
 
-/// A binary opcode whose result is a condition. Work and energy are those of the operands' type.
+/// Returns a binary opcode whose result is a condition. Work and energy are those of the operands' type.
 OpcodeSpec comparison(std::string_view name, std::string_view formula) {
     OpcodeSpec row = binary(name, formula);
     row.outputs[0].role = OperandRole::condition;
@@ -74,7 +74,7 @@ OpcodeSpec comparison(std::string_view name, std::string_view formula) {
     return row;
 }
 
-/// A property of floats, as a condition.
+/// Returns a property of floats, as a condition.
 OpcodeSpec classification(std::string_view name, std::string_view formula) {
     OpcodeSpec row = comparison(name, formula);
     row.inputs = {x};
@@ -91,7 +91,7 @@ OpcodeSpec logic(OpcodeSpec row) {
     return row;
 }
 
-/// Bits of plain integers, all of one type.
+/// True for bits of plain integers, all of one type.
 bool same_integers(const OpcodeSpec&, const std::vector<ElemType>& in, const std::vector<ElemType>& out) {
     const auto fits = [&](ElemType type) {
         return type == in[0] && is_integer(type) && type != ElemType::i4;

@@ -1,4 +1,4 @@
-// What is listed and documented with the opcodes, but computes nothing.
+// Rows that are listed and documented with the opcodes, but compute nothing.
 #include "isa/opcodes/rows.hpp"
 
 namespace kpu::opcodes {

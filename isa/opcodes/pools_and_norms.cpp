@@ -125,7 +125,7 @@ OpcodeSpec pool(std::string_view name, std::string_view formula) {
         strides,
         {"dilations", AttrKind::ints, false, "", "distance of a window's elements; 1 when left out"},
         {"ceil_mode", AttrKind::boolean, false, "false",
-         "true: a last window may reach beyond the padding behind X"}};
+         "true: a last window may reach beyond the padding after X"}};
     row.formula = formula;
     row.op_class = OpcodeClass::pooling;
     row.family = "eltwise";
@@ -141,7 +141,7 @@ OpcodeSpec pool(std::string_view name, std::string_view formula) {
     return row;
 }
 
-/// A function of whole rows along `axis`, read `passes` times.
+/// Returns a function of whole rows along `axis`, read `passes` times.
 OpcodeSpec row_function(std::string_view name, OpcodeClass op_class, uint32_t passes,
                         std::string_view formula) {
     OpcodeSpec row;

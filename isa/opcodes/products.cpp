@@ -35,7 +35,7 @@ bool product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
            (!bias || in[2] == ElemType::i32);
 }
 
-/// Narrow integers with scales of groups: sums are f32, and C continues them.
+/// True for narrow integers with scales of groups: sums are f32, and C continues them.
 bool group_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
                          const std::vector<ElemType>& out) {
     if (in.size() < 3) return false;
@@ -44,7 +44,7 @@ bool group_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in
            (in.size() <= spec.addend || in[spec.addend] == ElemType::f32);
 }
 
-/// NumPy's rule for an operand that is added to the result.
+/// Applies NumPy's rule for an operand that is added to the result.
 bool broadcastable(const Dims& c, const Dims& y) {
     bool fits = c.rank <= y.rank;
     for (size_t d = 1; fits && d <= c.rank; ++d) fits = c[c.rank - d] == 1 || c[c.rank - d] == y[y.rank - d];
@@ -77,8 +77,8 @@ std::vector<Dims> product_shape(const ShapeCase& c) {
     return {result};
 }
 
-/// S has a row for each group of `depth` elements that are summed, the last one may be shorter; with zero points two such
-/// matrices.
+/// Checks that S has a row for each group of `depth` elements that are summed, the last one may be shorter;
+/// with zero points two such matrices.
 void check_scales(const ShapeCase& c, int64_t depth, int64_t columns) {
     const int64_t size = c.attribute("group_size").integer;
     if (size < 1) c.fail("group_size is {}. Fix: use at least 1.", size);
@@ -100,7 +100,7 @@ std::vector<Dims> group_product_shape(const ShapeCase& c) {
     return result;
 }
 
-/// Two factors in block formats; sums are f32, and C continues them.
+/// True for two factors in block formats; sums are f32, and C continues them.
 bool block_product_types(const OpcodeSpec& spec, const std::vector<ElemType>& in,
                          const std::vector<ElemType>& out) {
     return in.size() >= 4 && is_block_format(in[0], in[2]) && is_block_format(in[1], in[3]) &&
@@ -155,7 +155,7 @@ void check_channels(const ShapeCase& c, size_t spatial) {
     }
 }
 
-/// The declared output may be smaller than the windows allow: only its elements are computed.
+/// Checks extents: the declared output may be smaller than the windows allow: only its elements are computed.
 void check_extents(const ShapeCase& c, const std::vector<int64_t>& positions) {
     for (size_t d = 0; c.declared() != nullptr && d < positions.size(); ++d) {
         const int64_t size = (*c.declared())[d + 1];
@@ -204,7 +204,8 @@ std::vector<Dims> conv_shape(const ShapeCase& c) {
     return {result};
 }
 
-/// The windows of neighbouring elements of X lie `strides` apart in Y, and add up where they overlap.
+/// Returns the shape of Y, in which the windows of neighbouring elements of X lie `strides` apart, and add up
+/// where they overlap.
 std::vector<Dims> transposed_conv_shape(const ShapeCase& c) {
     const size_t spatial = c.spec.window_rank, last = spatial + 1;
     check_layout(c, spatial);
@@ -238,14 +239,14 @@ uint64_t product_macs(const Dims& first, const Dims&, uint64_t results, const Bo
     return first.rank < 2 ? 0 : results * static_cast<uint64_t>(first[first.rank - 1u]);
 }
 
-/// W holds a window and input channels for each output channel, the last dimension.
+/// Counts MACs: W holds a window and input channels for each output channel, the last dimension.
 uint64_t conv_macs(const Dims&, const Dims& second, uint64_t results, const BoundAttrs& attrs) {
     if (second.rank < 2) return 0;
     for (size_t d = 0; d + 1 < second.rank; ++d) results *= static_cast<uint64_t>(second[d]);
     return results / static_cast<uint64_t>(std::max<int64_t>(1, attrs.integer("blocks", 1)));
 }
 
-/// Each element of X with the whole window, results that pads drop included.
+/// Counts each element of X with the whole window, results that pads drop included.
 uint64_t transposed_conv_macs(const Dims& first, const Dims& second, uint64_t, const BoundAttrs&) {
     if (first.rank < 2) return 0;
     return static_cast<uint64_t>(first.product() / first[first.rank - 1u] * second.product());
@@ -285,7 +286,7 @@ OpcodeSpec convolution(std::string_view name, uint8_t window_rank, std::vector<A
     return row;
 }
 
-/// The form whose output is the accumulator: C continues in order, and may be the output's region.
+/// Returns the form whose output is the accumulator: C continues in order, and may be the output's region.
 OpcodeSpec accumulating(OpcodeSpec row) {
     row.inputs[2] = opt_c;
     row.attributes.back() = accum_of_y;
@@ -293,7 +294,7 @@ OpcodeSpec accumulating(OpcodeSpec row) {
     return row;
 }
 
-/// The accumulating form with a scale for each group of K and output channel, in a third operand.
+/// Returns the accumulating form with a scale for each group of K and output channel, in a third operand.
 OpcodeSpec with_group_scales(OpcodeSpec row) {
     row.inputs = {row.inputs[0], row.inputs[1], {"S"}, opt_c};
     row.attributes.back() = {"group_size", AttrKind::integer, true, "", "elements of K with one scale"};
@@ -303,7 +304,7 @@ OpcodeSpec with_group_scales(OpcodeSpec row) {
     return row;
 }
 
-/// The accumulating form with scales for blocks of K in both factors: the block formats.
+/// Returns the accumulating form with scales for blocks of K in both factors: the block formats.
 OpcodeSpec with_block_scales(OpcodeSpec row) {
     row.inputs = {row.inputs[0], row.inputs[1], {"SA"}, {"SB"}, opt_c};
     row.attributes = {block_size};
@@ -369,8 +370,9 @@ void add_products(Table& t) {
         future(convolution("depthwise_conv2d", 2, {pads, strides, dilations, accum},
                            "conv2d with groups = Cin; X NHWC, W [Kh,Kw,1,Cout], Cout a multiple of Cin")));
     t.back().depthwise = true;
-    const AttrSpec output_padding{"output_padding", AttrKind::ints, false, "",
-                                  "[vertical, horizontal]: rows and columns added behind; may be left out"};
+    const AttrSpec output_padding{
+        "output_padding", AttrKind::ints, false, "",
+        "[vertical, horizontal]: rows and columns added at the end; may be left out"};
     t.push_back(
         future(convolution("conv_transpose2d", 2, {pads, strides, dilations, output_padding, groups, accum},
                            "Y[n,y*s+kh*d-p,x*s+kw*d-p,o] = sum of X[n,y,x,c] * W[kh,kw,c,o], + B[o]; "

@@ -4,7 +4,7 @@
 namespace kpu::opcodes {
 namespace {
 
-/// X without the dimensions that `along` names, or with size 1 there.
+/// Returns X without the dimensions that `along` names, or with size 1 there.
 std::vector<Dims> without(const ShapeCase& c, const std::vector<bool>& along) {
     const bool keep = c.attribute("keepdims").integer != 0;
     Dims result;
@@ -23,7 +23,7 @@ std::vector<Dims> searched(const ShapeCase& c) {
     return without(c, along);
 }
 
-/// A function of the elements along `axes`.
+/// Returns a function of the elements along `axes`.
 OpcodeSpec reduction(std::string_view name, std::string_view formula) {
     OpcodeSpec row;
     row.name = name;
@@ -63,7 +63,7 @@ OpcodeSpec choice(std::string_view name, std::string_view formula) {
     return row;
 }
 
-/// The position of an element along `axis`.
+/// Returns the position of an element along `axis`.
 OpcodeSpec search(std::string_view name, std::string_view formula) {
     OpcodeSpec row = reduction(name, formula);
     row.outputs[0].role = OperandRole::integer;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the sources beside this one share: each adds the rows of one family, in the order in which lists and
-// docs show them.
+// Helpers that the sources beside this one share: each adds the rows of one family, in the order in which
+// lists and docs show them.
 
 #include "isa/shapes.hpp"
 
@@ -52,7 +52,8 @@ bool same_numbers(const OpcodeSpec& spec, const std::vector<ElemType>& in, const
 bool same_floats(const OpcodeSpec& spec, const std::vector<ElemType>& in, const std::vector<ElemType>& out);
 bool is_number(ElemType type);          ///< float or integer
 bool is_narrow_integer(ElemType type);  ///< i4, i8, i16, u8
-/// Elements of 8 bits or fewer with E8M0 exponents in u8 (MXFP8, MXFP6, MXFP4, MXINT8), or f4e2m1 with f8e4m3 (NVFP4).
+/// True for elements of 8 bits or fewer with E8M0 exponents in u8 (MXFP8, MXFP6, MXFP4, MXINT8), or f4e2m1
+/// with f8e4m3 (NVFP4).
 bool is_block_format(ElemType element, ElemType scale);
 
 // Shape rules of several families (shape_rules.cpp).
@@ -63,7 +64,7 @@ int64_t window_positions(int64_t size, int64_t before, int64_t behind, int64_t w
 /// Refuses windows that do not fit into X.
 void check_window_fits(const ShapeCase& c, const std::vector<int64_t>& positions);
 void append(const ShapeCase& c, Dims& shape, int64_t size);
-/// Blocks of `block_size` along an extent.
+/// Returns the blocks of `block_size` along an extent.
 int64_t block_count(const ShapeCase& c, int64_t extent);
 
 }  // namespace kpu::opcodes

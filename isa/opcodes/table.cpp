@@ -1,4 +1,4 @@
-// The opcode table: the families, one behind the other. Each source beside this one holds the rows of a
+// The opcode table: the families, one after the other. Each source beside this one holds the rows of a
 // family; what an opcode computes stands in values/.
 #include <algorithm>
 #include <unordered_map>

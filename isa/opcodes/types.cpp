@@ -12,7 +12,7 @@ bool all_fit(const std::vector<OperandSpec>& operands, const std::vector<ElemTyp
     return true;
 }
 
-/// The element type of the data operands; none when there are only conditions.
+/// Returns the element type of the data operands; none when there are only conditions.
 ElemType data_type(const OpcodeSpec& spec, const std::vector<ElemType>& in) {
     for (size_t i = 0; i < in.size(); ++i) {
         if (operand_spec(spec.inputs, i).role == OperandRole::data) return in[i];

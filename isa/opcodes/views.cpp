@@ -17,7 +17,7 @@ std::vector<Dims> transposed(const ShapeCase& c) {
     for (size_t d = 0; permutation && d < sorted.size(); ++d)
         permutation = sorted[d] == static_cast<int64_t>(d);
     if (!permutation) {
-        c.fail("perm=[{}] is no permutation of the dimensions of X {}. Fix: name each of 0 to {} once.",
+        c.fail("perm=[{}] is not a permutation of the dimensions of X {}. Fix: name each of 0 to {} once.",
                fmt::join(perm, ","), shape_text(from), from.rank - 1);
     }
     Dims result;
@@ -108,7 +108,7 @@ std::vector<Dims> padded(const ShapeCase& c) {
     if (around.size() != 2u * result.rank) {
         c.fail(
             "pads needs {} integers for X {}, has {}. Fix: give those before each dimension, then those "
-            "behind.",
+            "after.",
             2 * result.rank, shape_text(result), around.size());
     }
     const std::string& mode = c.attribute("mode").text;
@@ -138,7 +138,7 @@ std::vector<Dims> gathered(const ShapeCase& c) {
     return {result};
 }
 
-/// The block size; channels are the last dimension.
+/// Returns the block size; channels are the last dimension.
 int64_t block_of(const ShapeCase& c) {
     if (c.in(0).rank != 4) c.fail("{} must be NHWC. Fix: reshape it.", c.input_text(0));
     const int64_t block = c.attribute("block").integer;
@@ -151,7 +151,7 @@ std::vector<Dims> blocks_spread(const ShapeCase& c) {
     const int64_t block = block_of(c);
     Dims result = c.in(0);
     if (result[3] % (block * block) != 0) {
-        c.fail("the channels of {} are no multiple of {} x {}. Fix: use another block.", c.input_text(0),
+        c.fail("the channels of {} are not a multiple of {} x {}. Fix: use another block.", c.input_text(0),
                block, block);
     }
     result[1] *= block;
@@ -164,7 +164,7 @@ std::vector<Dims> blocks_stacked(const ShapeCase& c) {
     const int64_t block = block_of(c);
     Dims result = c.in(0);
     if (result[1] % block != 0 || result[2] % block != 0) {
-        c.fail("height and width of {} are no multiples of {}. Fix: pad it, or use another block.",
+        c.fail("height and width of {} are not multiples of {}. Fix: pad it, or use another block.",
                c.input_text(0), block);
     }
     result[1] /= block;
@@ -253,7 +253,7 @@ void add_views(Table& t) {
     t.push_back(with_traits(
         view("slice", sliced,
              {{"starts", ints, true, "", "first index per axis; negative counts from the end"},
-              {"ends", ints, true, "", "index behind the last, per axis; negative counts from the end"},
+              {"ends", ints, true, "", "index after the last, per axis; negative counts from the end"},
               {"axes", ints, true, "", "the sliced dimensions"},
               {"steps", ints, true, "", "per axis, not 0; negative walks backwards"}},
              "Y = X[starts:ends:steps] along axes, bounds clamped to the dimension"),

@@ -10,8 +10,8 @@ using traces::Cause;
 
 namespace {
 
-/// Useful share of the cycles in which units were busy with an operation's MACs: what less than a cycle of useful work
-/// leaves to the unit's next task counts for the operation that did it.
+/// Returns the useful share of the cycles in which units were busy with an operation's MACs: what less than a
+/// cycle of useful work leaves to the unit's next task counts for the operation that did it.
 double utilization_of(const traces::OpRow& row, double cycles_at_peak) {
     const auto cycles = [&](Cause cause) { return row.causes[static_cast<size_t>(cause)]; };
     const Cycles busy =
@@ -111,7 +111,7 @@ void Accounting::count(uint16_t unit, const Segment& segment) {
     if (parts_.sink != nullptr) record(unit, segment);
 }
 
-/// The unit's state from here on, unless it was that already.
+/// Records the unit's state from here on, unless it was that already.
 void Accounting::record(uint16_t unit, const Segment& segment) {
     Account& account = accounts_[unit];
     if (account.recorded == segment.cause && account.recorded_task == segment.task &&
@@ -158,7 +158,7 @@ void Accounting::completed(const TaskCommand& command) {
     account.last = std::max(account.last, command.report.end);
 }
 
-/// Up to the end of its report: what its units did, and what others waited for it.
+/// Settles a task up to the end of its report: what its units did, and what others waited for it.
 void Accounting::settle_task(const TaskCommand& command) {
     for (const uint16_t unit : {command.unit, command.partner}) {
         if (unit == traces::no_unit) continue;
@@ -172,7 +172,8 @@ void Accounting::settle_task(const TaskCommand& command) {
                  command.task->task->op);
 }
 
-/// An open segment was `pieces`, as far as it reaches. Most are the first of their unit: counted at once.
+/// Settles an open segment as `pieces`, as far as it reaches. Most are the first of their unit: counted at
+/// once.
 void Accounting::settle(uint16_t unit, size_t index, const Pieces& pieces) {
     std::vector<Segment>& open = accounts_[unit].open;
     Segment known = open[index];
@@ -221,7 +222,7 @@ void Accounting::settle_execution(uint16_t unit, const TaskCommand& command) {
     if (last) account.known_to = to;
 }
 
-/// Units that waited for this transfer are charged what limited it.
+/// Settles units that waited for this transfer: they are charged what limited it.
 void Accounting::settle_waits(const TaskCommand& command) {
     const StreamResult& transfer = *command.report.streams.front().result;
     for (const uint16_t unit : able_) {
@@ -238,7 +239,7 @@ void Accounting::settle_waits(const TaskCommand& command) {
     }
 }
 
-/// What lies before every segment that is still open is certain.
+/// Settles the device up to the first segment that is still open: what lies before is certain.
 void Accounting::settle_device() {
     Cycles until = now_;
     for (const uint16_t unit : able_) {

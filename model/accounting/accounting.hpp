@@ -23,7 +23,8 @@ class Accounting : public TaskObserver {
   public:
     struct Parts {
         const BoundProgram* program = nullptr;
-        const std::vector<traces::UnitInfo>* units = nullptr;  ///< of the device, the device's own row last
+        /// Units of the device, the device's own row last.
+        const std::vector<traces::UnitInfo>* units = nullptr;
         const TaskBoard* board = nullptr;
         Clock core{1};
         traces::EventSink* sink = nullptr;  ///< may be null
@@ -47,7 +48,7 @@ class Accounting : public TaskObserver {
     std::vector<traces::OpRow> op_rows(const WorkCounts& work) const;  ///< the background last
     Cycles unattributed() const;
 
-    /// What a unit does at cycle `now`, at which the run stopped; `running`: the tasks that execute.
+    /// Activity of a unit at cycle `now`, at which the run stopped; `running`: the tasks that execute.
     struct Now {
         traces::Cause cause;
         uint32_t task = traces::no_task;
@@ -56,7 +57,7 @@ class Accounting : public TaskObserver {
 
   private:
     struct Account {
-        /// Not yet counted, in time order without gaps; the first one is not done.
+        /// Segments not yet counted, in time order without gaps; the first one is not done.
         std::vector<Segment> open;
         std::array<Cycles, traces::cause_count> cycles{};
         WorkCarry carry;

@@ -14,20 +14,20 @@ namespace kpu::model {
 /// order, late; a cycle is settled once no interval before it can come any more.
 class DeviceTimeline {
   public:
-    /// In order of precedence.
+    /// Activities in order of precedence.
     enum class Activity : uint8_t { compute, memory, waiting };
 
     DeviceTimeline(size_t op_count, traces::EventSink* sink, uint16_t unit, const Clock* core)
         : charged_(op_count + 1, 0), sink_(sink), unit_(unit), core_(core) {}
 
     void add(Activity activity, Cycles from, Cycles to, uint32_t serial, uint32_t op);
-    /// All intervals that begin before `until` have been added: settles them.
+    /// Settles all intervals that begin before `until`, which have all been added.
     void settle(Cycles until);
-    /// Settling sorts: worth it only when enough has come together.
+    /// True when enough has come together: settling sorts, and is worth it only then.
     bool due() const { return active_.size() + waiting_.size() > 2 * kept_ + 4096; }
 
     Cycles cycles(traces::Cause device_cause) const { return totals_[static_cast<size_t>(device_cause)]; }
-    /// By operation; the last entry is work of no operation.
+    /// Returns the cycles charged to each operation; the last entry is work of no operation.
     const std::vector<Cycles>& charged() const { return charged_; }
 
   private:
@@ -39,7 +39,7 @@ class DeviceTimeline {
     void charge(Cycles from, Cycles to, const Item* item);
 
     std::vector<Item> active_;        ///< compute and memory
-    std::vector<Item> waiting_;       ///< by begin: added in order
+    std::vector<Item> waiting_;       ///< intervals sorted by begin: added in order
     std::vector<const Item*> begun_;  ///< a heap; only while it settles: its memory is kept
     size_t kept_ = 0;                 ///< items left over from the last settlement
     Cycles settled_ = 0;

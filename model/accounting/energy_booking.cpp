@@ -14,7 +14,7 @@ void EnergyBooking::book(Any& action, uint64_t count, Cycles from, Cycles to, ui
     ledger_.book(*action.id, count, from, to, op, burners);
 }
 
-/// One unit does it all. The list lives until the next call; while nobody records it is empty.
+/// Lists a unit that does it all. The list lives until the next call; while nobody records it is empty.
 const traces::Burners& EnergyBooking::all_of(uint16_t unit, uint64_t count) {
     one_.clear();
     if (places_ != nullptr) one_.emplace_back(unit, count);
@@ -23,7 +23,7 @@ const traces::Burners& EnergyBooking::all_of(uint16_t unit, uint64_t count) {
 
 namespace {
 
-/// How many of a planned action an execution took.
+/// Returns how many of a planned action an execution took.
 uint64_t count_of(const EnergyAction& action, const TaskPlan& plan, const TaskReport& report) {
     if (action.basis == EnergyAction::Basis::task) return action.count;
     const auto own =
@@ -57,7 +57,7 @@ void EnergyBooking::side(const StreamSide& side, uint64_t accesses, bool read, c
     book(access, accesses, result.start, result.end, op, all_of(unit, accesses));
 }
 
-/// Its activates come with its bursts.
+/// Books an access with its bursts; the activates come with them.
 void EnergyBooking::dram(Action& access, uint64_t bursts, bool read, const StreamResult& result,
                          uint32_t op) {
     static const traces::Burners unknown;

@@ -18,11 +18,11 @@ namespace kpu::model {
 class EnergyBooking : public TaskObserver {
   public:
     explicit EnergyBooking(traces::EnergyLedger& ledger) : ledger_(ledger) {}
-    /// From now on records say which unit burns the energy.
+    /// Makes records say which unit burns the energy, from now on.
     void attach(std::unique_ptr<EnergyPlaces> places) { places_ = std::move(places); }
     void completed(const TaskCommand& command) override;
-    /// Work of no operation over the whole run, by channel, each with its unit: refreshes, activates that are in no
-    /// stream's result, time in power states.
+    /// Books work of no operation over the whole run, by channel, each with its unit: refreshes, activates
+    /// that are in no stream's result, time in power states.
     void dram_background(const std::vector<std::pair<uint16_t, DramCounters>>& channels, Cycles end);
 
   private:
@@ -44,7 +44,7 @@ class EnergyBooking : public TaskObserver {
 
     traces::EnergyLedger& ledger_;
     std::unique_ptr<EnergyPlaces> places_;  ///< null: nobody records
-    traces::Burners one_;                   ///< of all_of(), kept for its memory
+    traces::Burners one_;                   ///< result of all_of(), kept for its memory
     Action instr_{traces::Component::ctrl, "instr"};
     Action l1_read_{traces::Component::l1, "read"}, l1_write_{traces::Component::l1, "write"};
     Action l2_read_{traces::Component::l2, "read"}, l2_write_{traces::Component::l2, "write"};

@@ -11,23 +11,24 @@
 
 namespace kpu::model {
 
-/// Which units burn the energy of what a task did. Asked only while a run is recorded.
+/// Finds the units that burn the energy of what a task did. Asked only while a run is recorded.
 class EnergyPlaces {
   public:
     using Burners = traces::Burners;
 
-    /// Both outlive it. `units` as the device numbers them.
+    /// Keeps both references. `units` as the device numbers them.
     EnergyPlaces(const std::vector<traces::UnitInfo>& units, const MemorySystem& memory);
     uint16_t sequencer(uint32_t engine) const { return sequencers_.at(engine); }
     uint16_t sram(const StreamSide& side) const {
         return side.level == Level::l2 ? l2_ : l1_.at(side.engine);
     }
-    /// The links that a stream crosses.
+    /// Returns the links that a stream crosses.
     const std::vector<uint16_t>& links(const StreamRequest& request);
-    /// Which channels served `bursts` of a stream that is over: they get what they have served and nobody was charged
-    /// for yet, so that over a run each is charged what it served. The list lives until the next call.
+    /// Returns the channels that served `bursts` of a stream that is over: they get what they have served and
+    /// nobody was charged for yet, so that over a run each is charged what it served. The list lives until
+    /// the next call.
     const Burners& channels(uint64_t bursts, bool read);
-    /// `count` split like the parts of a whole; nothing is lost.
+    /// Splits `count` like the parts of a whole; nothing is lost.
     static Burners alike(uint64_t count, const Burners& parts);
 
   private:

@@ -8,7 +8,7 @@ using traces::Cause;
 
 namespace {
 
-/// In order: wait for operands, fill, useful, padding, late operands, drain, late results.
+/// Returns the pieces in order: wait for operands, fill, useful, padding, late operands, drain, late results.
 Pieces formula_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry& carry) {
     const uint64_t peak = std::max<uint64_t>(plan.peak_q16, 1);
     __extension__ typedef unsigned __int128 Wide;
@@ -31,7 +31,8 @@ Pieces formula_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry&
     return pieces;
 }
 
-/// Between two changes of limiter: the cycles that the port needed for the bytes delivered, then the limiter.
+/// Returns the pieces of a stream: between two changes of limiter, the cycles that the port needed for the
+/// bytes delivered, then the limiter.
 Pieces stream_pieces(const TaskPlan& plan, const TaskReport& report, WorkCarry& carry) {
     Pieces pieces;
     const auto add = [&](Cycles from, Cycles to, Cause cause) {

@@ -8,7 +8,7 @@
 
 namespace kpu::model {
 
-/// What the statements of kernels cost, summed over the launches of a task statement.
+/// Cost of the statements of kernels, summed over the launches of a task statement.
 class KernelProfile : public TaskObserver {
   public:
     explicit KernelProfile(const BoundProgram& program) : program_(program) {}
@@ -16,14 +16,14 @@ class KernelProfile : public TaskObserver {
     void finished(Cycles, const std::vector<TaskCommand*>& running) override {
         for (const TaskCommand* command : running) add(*command);
     }
-    /// Statements that were executed, in the order of program and kernel.
+    /// Returns the statements that were executed, in the order of program and kernel.
     std::vector<traces::KernelRow> rows() const;
 
   private:
     void add(const TaskCommand& command);
 
     const BoundProgram& program_;
-    std::map<uint32_t, std::vector<StatementCost>> costs_;  ///< by task statement
+    std::map<uint32_t, std::vector<StatementCost>> costs_;  ///< indexed by task statement
 };
 
 }  // namespace kpu::model

@@ -34,7 +34,7 @@ using Pieces = boost::container::small_vector<Piece, 8>;
 
 constexpr bool is_busy(traces::Cause cause) { return cause <= traces::Cause::busy_overhead; }
 
-/// What a consumer that waits for data is charged when its stream is limited by `limiter`.
+/// Returns the cause charged to a consumer that waits for data when its stream is limited by `limiter`.
 constexpr traces::Cause stall_of(traces::Cause limiter) {
     return is_busy(limiter) ? traces::Cause::stalled_operand_interconnect : limiter;
 }

@@ -52,8 +52,8 @@ void TaskTrace::advanced(Cycles now) {
     now_ = now;
 }
 
-/// Queue depth of a unit: ready tasks, not yet started, that it may take; as of the end of the present
-/// instant.
+/// Records the queue depth of a unit: ready tasks, not yet started, that it may take; as of the end of the
+/// present instant.
 void TaskTrace::queues() {
     for (const uint16_t unit : able_) {
         uint64_t depth = 0;
@@ -97,7 +97,7 @@ void TaskTrace::ready(const execution::TaskInstance& task) {
         flow(task, task.carried_producers[p], true);
 }
 
-/// Of a launch on several units the first one stands for all.
+/// Records the start of a task; of a launch on several units the first one stands for all.
 void TaskTrace::started(const TaskCommand& command) {
     if (!command.first()) return;
     for (const uint16_t unit : {command.unit, command.partner}) {
@@ -123,7 +123,7 @@ void TaskTrace::bytes(uint16_t unit, const TaskCommand& command) {
     counter(traces::CounterId::bytes, unit, core_.edge(command.report.end), moved_[unit]);
 }
 
-/// What the task does, as its unit planned it.
+/// Records the work of the task, as its unit planned it.
 void TaskTrace::work(const TaskCommand& command) {
     record(traces::EventKind::work, traces::no_unit, command.serial, command.task->task->op,
            work_table_.index_of(command));

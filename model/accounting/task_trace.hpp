@@ -26,7 +26,8 @@ class TaskTrace : public TaskObserver {
     void arbitrated() override;
     void finished(Cycles end, const std::vector<TaskCommand*>& running) override;
 
-    /// What the traced tasks did: index = value of their work records; hops are left to the device.
+    /// Returns the work of the traced tasks: index = value of their work records; hops are left to the
+    /// device.
     const WorkTable& work_table() const { return work_table_; }
 
   private:
@@ -45,11 +46,13 @@ class TaskTrace : public TaskObserver {
     WorkTable work_table_;
     Cycles now_ = 0;
     uint32_t completing_ = traces::no_task;  ///< the task that completed last
-    std::vector<uint16_t> able_;             ///< units that some task of the program may take
-    std::vector<uint16_t> sequencers_;       ///< unit ids, by engine
-    std::vector<uint64_t> moved_;            ///< by unit: bytes
-    std::vector<uint32_t> tokens_;           ///< by unit: as recorded last
-    std::vector<uint64_t> queued_;           ///< by unit: the same
+    /// Returns the cycles of products that follow each other on one array, the next as soon as the array
+    /// takes it.
+    std::vector<uint16_t> able_;
+    std::vector<uint16_t> sequencers_;  ///< unit ids, by engine
+    std::vector<uint64_t> moved_;       ///< bytes moved by each unit
+    std::vector<uint32_t> tokens_;      ///< token count of each unit, as recorded last
+    std::vector<uint64_t> queued_;      ///< queued count of each unit, as recorded last
 };
 
 }  // namespace kpu::model

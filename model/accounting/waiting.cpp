@@ -39,13 +39,13 @@ Segment Waiting::of(uint16_t unit, bool worked) const {
     return segment;
 }
 
-/// Whether tasks for the unit like those of the queue are still to be issued.
+/// True if tasks for the unit like those of the queue are still to be issued.
 bool Waiting::is_to_come(const TaskQueue& queue, uint16_t unit) const {
     const bool second = std::find(queue.units.begin(), queue.units.end(), unit) == queue.units.end();
     return controller_->future_work(second ? *queue.partner : queue.unit) != execution::FutureWork::none;
 }
 
-/// Rule 3. A producer that units refuse waits for what they execute now: that is followed too.
+/// Applies rule 3. A producer that units refuse waits for what they execute now: that is followed too.
 Segment Waiting::of_task(const execution::TaskInstance& task) const {
     Segment segment;
     const execution::TaskInstance* running = controller_->root_producer(task);
@@ -71,8 +71,8 @@ Segment Waiting::of_task(const execution::TaskInstance& task) const {
     return segment;
 }
 
-/// The earliest-issued task on the units that a ready task needs, where all of them are taken; null where
-/// there is a free one.
+/// Returns the earliest-issued task on the units that a ready task needs, where all of them are taken; null
+/// where there is a free one.
 const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskInstance& ready) const {
     const TaskQueue& wanted = board_.queue_of(ready);
     for (const std::vector<uint16_t>* units : {&wanted.units, &wanted.partners}) {
@@ -88,9 +88,9 @@ const execution::TaskInstance* Waiting::holder_of_units(const execution::TaskIns
     return nullptr;
 }
 
-/// Rule 2. A task is refused by the unit that would execute it, for that unit is taken; or by the second DMA
-/// that it needs; else its sequencer has not come to it. A DMA that could be the second one waits for the
-/// first.
+/// Applies rule 2. A task is refused by the unit that would execute it, for that unit is taken; or by the
+/// second DMA that it needs; else its sequencer has not come to it. A DMA that could be the second one waits
+/// for the first.
 Cause Waiting::refusal(const execution::TaskInstance& ready, uint16_t asking) const {
     const TaskQueue& wanted = board_.queue_of(ready);
     const auto free = [&](uint16_t unit) { return board_.is_free(unit); };

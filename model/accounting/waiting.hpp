@@ -6,14 +6,14 @@
 
 namespace kpu::model {
 
-/// Why a unit that executes nothing waits: rules 2 to 5 of accounting.md. Looks, never acts.
+/// Explains why a unit that executes nothing waits: rules 2 to 5 of accounting.md. Looks, never acts.
 class Waiting {
   public:
     explicit Waiting(const TaskBoard& board) : board_(board) {}
     void attach(const execution::Controller& controller) { controller_ = &controller; }
 
-    /// Cause, task and blame of this instant; from and to are left to the caller. `worked`: the unit has
-    /// executed a task before.
+    /// Returns cause, task and blame of this instant; from and to are left to the caller. `worked`: the unit
+    /// has executed a task before.
     Segment of(uint16_t unit, bool worked) const;
 
   private:

@@ -17,15 +17,15 @@ class WorkCounts : public TaskObserver {
 
     struct OpWork {
         uint64_t macs = 0;       ///< that the graph asks for
-        uint64_t done_macs = 0;  ///< with those that overlapping tiles repeat
+        uint64_t done_macs = 0;  ///< MACs with those that overlapping tiles repeat
         MacShare share;
-        double cycles_at_peak = 0;      ///< of its MACs on the arrays that did them, fractions kept
+        double cycles_at_peak = 0;      ///< cycles of its MACs on the arrays that did them, fractions kept
         uint64_t bytes[3] = {0, 0, 0};  ///< read and written, by level
     };
     const OpWork& of_op(size_t op) const { return ops_[op]; }  ///< the background last
 
     uint64_t macs() const;
-    /// sum over types of MACs / MACs per cycle of all arrays of the device
+    /// Returns the sum over types of MACs / MACs per cycle of all arrays of the device.
     double cycles_at_peak() const;
     uint64_t bytes(Level level, bool read) const { return bytes_[static_cast<size_t>(level)][read ? 0 : 1]; }
     /// Scratchpads have no cache. Hits: accesses of what asks this level first that it served (of L1: operand
@@ -36,7 +36,7 @@ class WorkCounts : public TaskObserver {
   private:
     struct TypeWork {
         uint64_t macs = 0;
-        uint64_t peak_q16 = 0;  ///< of all arrays
+        uint64_t peak_q16 = 0;  ///< peak of all arrays
     };
     void count_hits(const StreamUse& use, bool mover);
     TypeWork& type_of(const MacWork& macs);

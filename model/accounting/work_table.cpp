@@ -19,7 +19,7 @@ uint64_t bytes_of(const StreamSide& side) {
     return side.is_memory ? runs_of(side) * side.pattern.run_bytes : 0;
 }
 
-/// The first dimension, in which the bytes that follow each other lie.
+/// Returns the first dimension, in which the bytes that follow each other lie.
 traces::StreamWork::Rows rows_of(const values::Footprint& pattern) {
     if (pattern.dims == 0) return {1, pattern.run_bytes, 0};
     const auto stride = static_cast<uint64_t>(std::abs(pattern.stride_bytes[0]));

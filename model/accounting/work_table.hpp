@@ -9,10 +9,10 @@
 
 namespace kpu::model {
 
-/// What tasks do, each kind of work once: most tasks of a statement do the same at other addresses.
+/// Work of the tasks, each kind of work once: most tasks of a statement do the same at other addresses.
 class WorkTable {
   public:
-    /// Of a task whose streams are all posted, or that will not complete.
+    /// Returns the entry of a task whose streams are all posted, or that will not complete.
     uint32_t index_of(const TaskCommand& command);
     const std::vector<traces::TaskWork>& works() const { return works_; }
 
@@ -23,7 +23,7 @@ class WorkTable {
     traces::TaskWork scratch_;
 };
 
-/// A request with the same route as `work`; for MemorySystem::route.
+/// Returns a request with the same route as `work`; for MemorySystem::route.
 StreamRequest request_like(const traces::StreamWork& work);
 
 }  // namespace kpu::model

@@ -32,7 +32,7 @@ class ArrayClock {
         if (core_ == array_) return cycles;
         return static_cast<Cycles>((static_cast<Wide>(cycles) * core_ + array_ - 1) / array_);
     }
-    /// Of something per array cycle: per core cycle, at least 1.
+    /// Converts an amount per array cycle to one per core cycle, at least 1.
     uint64_t per_core_cycle(uint64_t amount) const {
         if (core_ == array_) return amount;
         return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<Wide>(amount) * array_ / core_));
@@ -50,7 +50,7 @@ class ArrayClock {
     uint64_t core_, array_;
 };
 
-/// When the last element of an operand enters a physical array, in cycles from the begin.
+/// Returns when the last element of an operand enters a physical array, in cycles from the begin.
 Cycles due_of(size_t operand, const timing::SystolicArray& array, const timing::SystolicTime& time) {
     const size_t stationary = array.dataflow == proto::SystolicArray::is ? 0 : 1;
     if (array.dataflow == proto::SystolicArray::os || operand != stationary) return time.operands_in;
@@ -62,7 +62,7 @@ timing::OperandPorts operand_ports(const proto::SystolicArray& array, ElemType a
     return {bits, bits, static_cast<uint32_t>(bit_width(a)), static_cast<uint32_t>(bit_width(b))};
 }
 
-/// The type that a MAC is priced as.
+/// Returns the type that a MAC is priced as.
 ElemType priced_type(ElemType a, ElemType b) {
     return a == ElemType::i8 && b == ElemType::i4 ? ElemType::i4 : a;
 }
@@ -99,7 +99,7 @@ TaskPlan ArrayUnit::plan_product(const Product& product) {
         operand.side.engine = place().engine;
         operand.side.pattern.address = address;
         operand.side.pattern.run_bytes = bytes_of(elements, elem);
-        // what does not fit behind begins at the same place
+        // what does not fit after it begins at the same place
         const uint64_t end = address + operand.side.pattern.run_bytes;
         if (end <= place().engine_platform->l1().size_bytes()) address = end;
         return operand;

@@ -18,26 +18,26 @@ class ArrayUnit : public FormulaUnit {
     TaskPlan plan_product(const Product& product) override;
 
   private:
-    /// Where an operand or the result lies.
+    /// Place of an operand or of the result.
     struct Operand {
         ElemType elem = ElemType::none;
         uint64_t elements = 0;
         StreamSide side;
         OperandRef ref;  ///< whose address of an iteration the side begins at; none: it has its own
     };
-    /// What the array is to do: of a task, or of a kernel's statement.
+    /// Work of the array: a task, or a product of a kernel's statement.
     struct Work {
         uint32_t op = traces::background_op;
         timing::GemmShape shape;
         std::vector<Operand> inputs;
         Operand result;
     };
-    /// What a product costs, in core cycles.
+    /// Cost of a product, in core cycles.
     struct Formula {
         timing::SystolicArray array;
         timing::SystolicTime time;
         uint64_t macs = 0, peak_q16 = 1;
-        std::optional<Cycles> starved_operands_in;  ///< of a physical array
+        std::optional<Cycles> starved_operands_in;  ///< operands that starve in a physical array
     };
     /// Cycles after the begin in which the array takes an operand.
     struct Window {
@@ -51,7 +51,7 @@ class ArrayUnit : public FormulaUnit {
     void plan_energy(const Work& work, TaskPlan& plan) const;
     MacWork mac_work(ElemType a, ElemType b) const;
     static void starve_uneven_folds(TaskPlan& plan, Cycles starved, Cycles operands_in);
-    /// A stream of at least `bytes` from the operand through a port of `port` bytes a cycle.
+    /// Adds a stream of at least `bytes` from the operand through a port of `port` bytes a cycle.
     void add_operand(const Work& work, const Operand& operand, uint64_t bytes, Window window, uint32_t port,
                      TaskPlan& plan) const;
     uint32_t port(uint32_t bytes_per_array_cycle) const;

@@ -234,7 +234,7 @@ void Device::Impl::add_arbiter(Steps& make, Steps& wire) {
         wire.push_back([this, k] { bind(sequencers[k]->arbiter, arbiter->requests); });
 }
 
-/// Unit ids, parallel to the resources of the memory system.
+/// Returns unit ids, parallel to the resources of the memory system.
 std::vector<uint16_t> Device::Impl::units_of_resources() const {
     std::vector<uint16_t> resource_units;
     for (size_t u = 0; u + 1 < units.size(); ++u) {

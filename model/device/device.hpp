@@ -26,7 +26,7 @@ struct DeviceOptions {
     bool oracle_stepper = false;                   ///< one kernel event per burst: slow, same results
     traces::EventSink* sink = nullptr;             ///< receives every event of the run
     bool accesses = false;                         ///< to the sink also every request to a memory
-    const traces::EnergyPrices* prices = nullptr;  ///< of the platform; null: found anew
+    const traces::EnergyPrices* prices = nullptr;  ///< prices of the platform; null: found anew
     values::ComputeBackend* backend = nullptr;     ///< null: timing only
     bool hazards = true;                           ///< look for races and reads of bytes that nobody wrote
     /// Other than 0: the modules are made and bound in an order shuffled by this seed. Changes nothing that a
@@ -54,10 +54,10 @@ class Device {
     RunStatus run(Cycles until_cycle = no_limit, bool stop_at_task = false,
                   const std::atomic<bool>* interrupt = nullptr);
 
-    /// From within run(), by what it calls: it returns at the present time, paused.
+    /// Makes run() return at the present time, paused. Called from within run(), by what it calls.
     void pause();
 
-    /// Core edges before the present time; after a finished run, cycles.total.
+    /// Returns core edges before the present time; after a finished run, cycles.total.
     Cycles now() const;
     const std::vector<traces::UnitInfo>& units()
         const;  ///< unit id = index; the device itself is the last one
@@ -93,22 +93,22 @@ class Device {
         uint64_t issued = 0, completed = 0;
     };
     State state() const;
-    /// After a deadlock: what waits for what.
+    /// Explains after a deadlock what waits for what.
     std::string explain_deadlock() const;
 
     /// Ends the run here: no run() afterwards. Fills in every key of the statistics.
     void finish(traces::StatSet& stats);
-    /// After finish(): a row for each operation, the background last.
+    /// Returns, after finish(), a row for each operation, the background last.
     std::vector<traces::OpRow> op_rows() const;
-    /// After finish(): what the statements of kernels cost.
+    /// Returns, after finish(), what the statements of kernels cost.
     std::vector<traces::KernelRow> kernel_rows() const;
     traces::EnergyLedger& ledger();
-    /// What the traced tasks did; index = value of their work records. Empty without a sink.
+    /// Returns what the traced tasks did; index = value of their work records. Empty without a sink.
     std::vector<traces::TaskWork> works() const;
     /// Races and reads of unwritten bytes found so far; null when neither values nor hazards were asked for.
     const execution::HazardLog* hazards() const;
-    std::vector<values::Executor::Results> results() const;  ///< by task; empty without values
-    Diagnostics findings() const;                            ///< what kernels did outside of their buffers
+    std::vector<values::Executor::Results> results() const;  ///< indexed by task; empty without values
+    Diagnostics findings() const;                            ///< accesses of kernels outside of their buffers
 
     /// Bytes of completed streams that a unit's memory socket read and wrote, by level.
     struct SocketBytes {
@@ -116,7 +116,7 @@ class Device {
     };
     SocketBytes socket_bytes(uint16_t unit) const;
 
-    /// The modules as an indented tree, then every binding "initiator -> target"; one line each.
+    /// Returns the modules as an indented tree, then every binding "initiator -> target"; one line each.
     std::string module_list() const;
 
   private:
@@ -127,9 +127,9 @@ class Device {
 /// Sets hazards.count, hazards.<kind>, hazards.benign.
 void hazard_statistics(const execution::HazardLog& log, traces::StatSet& stats);
 
-/// The module list of a platform without a program.
+/// Returns the module list of a platform without a program.
 std::string list_modules(const proto::Platform& platform);
-/// The units of a platform, in order of unit id.
+/// Returns the units of a platform, in order of unit id.
 std::vector<traces::UnitInfo> unit_table(const proto::Platform& platform);
 
 }  // namespace kpu::model

@@ -66,7 +66,7 @@ class Device::Impl {
     std::unique_ptr<Interconnect> interconnect;
     std::vector<std::unique_ptr<MemoryTarget>> memories;
     std::unique_ptr<TaskArbiter> arbiter;
-    std::vector<std::unique_ptr<Unit>> task_units;  ///< by unit id; null for units without tasks
+    std::vector<std::unique_ptr<Unit>> task_units;  ///< indexed by unit id; null for units without tasks
     std::vector<std::unique_ptr<Sequencer>> sequencers;
     std::vector<std::pair<std::string, std::string>> bindings;
 

@@ -25,14 +25,14 @@ namespace kpu::model {
 
 namespace {
 
-SimContext* entered = nullptr;  ///< by whoever has the mutex
-/// Of the program, when the first context was entered.
+SimContext* entered = nullptr;  ///< context of whoever has the mutex
+/// Handler that the program had when the first context was entered.
 sc_core::sc_report_handler_proc handler_before = nullptr;
 
 std::recursive_mutex& kernel_mutex();
 
-/// In a child process the thread that simulated is not there: nobody else unlocks, and what it was building
-/// or running stands still for good.
+/// Makes a child process usable: the thread that simulated is not there, so nobody else unlocks, and what it
+/// was building or running stands still for good.
 void after_fork() {
     new (&kernel_mutex()) std::recursive_mutex;
     if (entered != nullptr) {

@@ -11,12 +11,12 @@ class sc_simcontext;
 
 namespace kpu::model {
 
-/// One SystemC simulation context. Many live in one process; a process-wide mutex lets one thread in at a
-/// time. A process that forks meanwhile has a child that can make simulations of its own.
+/// A SystemC simulation context. Many live in one process; a process-wide mutex lets one thread in at a time.
+/// A process that forks meanwhile has a child that can make simulations of its own.
 class SimContext {
   public:
     SimContext();
-    /// Everything that was built in it must be gone.
+    /// Ends the context. Everything that was built in it must be gone.
     ~SimContext();
     SimContext(const SimContext&) = delete;
     SimContext& operator=(const SimContext&) = delete;
@@ -36,7 +36,8 @@ class SimContext {
         SimContext* outer_;
     };
 
-    /// A fork left it in the middle of a step, in a process without the thread that took it.
+    /// Abandons a context that a fork left in the middle of a step, in a process without the thread that took
+    /// it.
     void abandon() { abandoned_ = true; }
 
   private:

@@ -26,7 +26,8 @@ double dram_bytes_per_second(const proto::Platform& platform) {
            device.bus_width_bits() / 8.0;
 }
 
-/// Silicon: of each unit, of the components, of all. A unit without a figure has no key: area.not_modelled names it.
+/// Sets areas of silicon: of each unit, of the components, of all. A unit without a figure has no key:
+/// area.not_modelled names it.
 void area_statistics(const platforms::AreaReport& report, uint32_t node_nm, traces::StatSet& stats) {
     std::map<std::string_view, platforms::Area> components;
     std::map<std::string, std::vector<std::string>> missing;  // units by the reason
@@ -170,7 +171,7 @@ void Device::Impl::resource_statistics(traces::StatSet& stats, std::vector<uint6
     energy->dram_background(channels, now_);
 }
 
-/// Busy time of each unit, given in core cycles, in cycles of the clock that it runs on and in time.
+/// Sets the busy time of each unit, given in core cycles, in cycles of the clock that it runs on and in time.
 void Device::Impl::busy_statistics(traces::StatSet& stats, const std::vector<uint64_t>& busy) {
     struct Domain {
         ClockDomain domain;

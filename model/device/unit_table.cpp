@@ -13,7 +13,7 @@ namespace kpu::model {
 
 namespace {
 
-/// Units in the order of their numbers, which is the order of reports and of arbitration.
+/// Returns the units in the order of their numbers, which is the order of reports and of arbitration.
 std::vector<UnitKindRow> rows_in_order(bool per_engine) {
     std::vector<UnitKindRow> rows;
     for (const UnitKindRow& row : unit_kinds()) {
@@ -27,7 +27,7 @@ std::vector<UnitKindRow> rows_in_order(bool per_engine) {
     return rows;
 }
 
-/// Bytes per core cycle of a memory resource at best.
+/// Returns the bytes per core cycle of a memory resource at best.
 double peak_of(const ResourceInfo& resource, const MemoryConfig& config) {
     const auto core = static_cast<double>(config.core.hz());
     const auto in_core = [&](double per_cycle, const std::optional<Clock>& own) {

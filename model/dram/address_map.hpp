@@ -25,7 +25,7 @@ struct Geometry {
 /// Most banks of one channel, all ranks together.
 constexpr uint32_t max_banks = 64;
 
-/// Which bits of a channel-local address select rank, bank group, bank, row and column.
+/// Maps bits of a channel-local address to rank, bank group, bank, row and column.
 class AddressMap {
   public:
     /// `order` lists fields of address / burst, lowest bits first: `bg col ba ra row`, or with widths where a
@@ -34,7 +34,7 @@ class AddressMap {
     AddressMap(std::string_view order, const Geometry& geometry);
 
     struct Place {
-        uint32_t bank;  ///< of all banks of the channel
+        uint32_t bank;  ///< index among all banks of the channel
         uint32_t row;
     };
     /// Addresses above the capacity wrap around.
@@ -46,15 +46,15 @@ class AddressMap {
         for (uint32_t i = 1; i < row_count_; ++i) result.row |= row_pieces_[i].of(number);
         return result;
     }
-    /// Where a burst lies, by the fields of an address; `column` counts the bursts of a row.
+    /// Place of a burst, by the fields of an address; `column` counts the bursts of a row.
     struct Fields {
         uint64_t rank = 0, group = 0, bank = 0, row = 0, column = 0;
     };
-    /// The address that has these fields: place() undone. What exceeds a field is cut off.
+    /// Returns the address that has these fields: place() undone. What exceeds a field is cut off.
     uint64_t address(const Fields& fields) const;
-    /// Number of a burst: address / burst_bytes.
+    /// Returns the number of a burst: address / burst_bytes.
     uint64_t burst_of(uint64_t address) const { return address >> burst_bits_; }
-    /// The entries with their widths, lowest first: "bg:2 col:7 ba:2 row:16".
+    /// Returns the entries with their widths, lowest first: "bg:2 col:7 ba:2 row:16".
     const std::string& text() const { return text_; }
 
   private:

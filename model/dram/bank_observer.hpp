@@ -15,14 +15,14 @@ class BankObserver : public CommandObserver {
     void on_command(const IssuedCommand& command) final;
 
   protected:
-    /// A read, a write or an activate.
+    /// Called for a read, a write or an activate.
     virtual void on_use(const traces::BankUse& use, const IssuedCommand& command) = 0;
 
   private:
     using Row = traces::BankUse::Row;
     struct Bank {
-        bool closed_for_row = false;  ///< by a precharge for another row, not for a refresh
-        Row next = Row::miss;         ///< of the next burst
+        bool closed_for_row = false;  ///< closed by a precharge for another row, not for a refresh
+        Row next = Row::miss;         ///< row state of the next burst
     };
     void use(const IssuedCommand& command);
 

@@ -87,7 +87,7 @@ inline void Channel::enter(Posted& posted, bool is_write) {
     }
 }
 
-/// A burst has left its queue at `time`.
+/// Admits a burst: one has left its queue at `time`.
 void Channel::admit(bool is_write, uint64_t time) {
     now_ = time + 1;
     for (std::deque<Posted>& waiting = posted_[is_write]; !waiting.empty(); waiting.pop_front()) {
@@ -99,7 +99,7 @@ void Channel::admit(bool is_write, uint64_t time) {
     }
 }
 
-/// A burst enters its queue now, or is answered by what waits to be written.
+/// Enters a burst in its queue now, or answers it by what waits to be written.
 inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_write) {
     const AddressMap::Place place = config_.map.place(address);
     const uint64_t burst = config_.map.burst_of(address);
@@ -120,7 +120,7 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     queue.push(place.bank, bank.open ? bank.row : RequestQueue::no_row,
                {now_, burst, refresh_time_until(place.bank, now_), turn_around_sum_, place.row, whose});
     if (chosen_ && (direction_now() != decided_ || decided_ != writing_)) chosen_ = false;
-    // behind others of its bank it changes what is useful only as the first to the open row
+    // after others of its bank it changes what is useful only as the first to the open row
     const RequestQueue::List& list = queue.list(place.bank);
     if (list.head != list.tail && (list.hits != 1 || list.hit != list.tail)) return;
     const Waiting before = waiting_[is_write];
@@ -128,7 +128,7 @@ inline void Channel::enter_burst(uint64_t address, uint32_t request, bool is_wri
     if (chosen_ && is_write == writing_) choose_again_with(place.bank, before);
 }
 
-/// One more burst of a request has been answered.
+/// Notes that one more burst of a request has been answered.
 inline void Channel::answer(uint32_t request, uint64_t done, const Waits& waits) {
     Open& open = open_[request];
     if (--open.left > 0) return add(open.completion, done, waits);
@@ -148,13 +148,13 @@ inline void Channel::add(Completion& known, uint64_t done, const Waits& waits) {
     }
 }
 
-/// A burst is the first of its activate.
+/// Notes that a burst is the first of its activate.
 void Channel::open_first(const Entry& entry, bool is_write) {
     ++first_columns_;
     if (!is_write) ++open_[entry.request].completion.activates;
 }
 
-/// Whether writes are served now.
+/// True if writes are served now.
 inline bool Channel::direction_now() const {
     const uint32_t writes = queues_[1].size();
     if (writes == 0) return false;
@@ -162,8 +162,8 @@ inline bool Channel::direction_now() const {
     return decided_ && writes > config_.policy.write_low;
 }
 
-/// Which direction is served. Rows that were opened for the old one, and would be closed unused, serve it first,
-/// while those for the new one open.
+/// Decides which direction is served. Rows that were opened for the old one, and would be closed unused,
+/// serve it first, while those for the new one open.
 inline void Channel::decide_direction() {
     decided_ = direction_now();
     if (unserved() == 0) writing_ = decided_;
@@ -223,7 +223,7 @@ void Channel::advance_to_idle(uint64_t until) {
     take_slot(choice.time, true, t_.column_clocks);
 }
 
-/// The bus changes its direction. What it costs the burst is the time that it waits for nothing else.
+/// Changes the direction of the bus. What it costs the burst is the time that it waits for nothing else.
 void Channel::turn_around(const Choice& choice) {
     if (columns_[0] + columns_[1] == 0) return;
     const uint64_t otherwise =
@@ -249,7 +249,7 @@ void Channel::space_ranks(const Rank& rank, uint64_t time) {
     }
 }
 
-/// The data of a column command at `command` begin to move.
+/// Moves the data of a column command at `command`.
 inline void Channel::move_data(uint64_t from, uint64_t command) {
     if (moving_.from == moving_.to || from != moving_.to) {  // else back to back
         end_move();
@@ -270,7 +270,8 @@ void Channel::record_activities(std::vector<Activity>* into) {
     activities_ = into;
 }
 
-/// The burst's share of the waits. They add up to what it took longer than a row hit of an idle channel.
+/// Completes the burst's share of the waits. They add up to what it took longer than a row hit of an idle
+/// channel.
 inline void Channel::complete(const Entry& entry, uint32_t index, uint64_t time) {
     const Bank& bank = banks_[index];
     const uint64_t done = time + t_.cl + t_.burst + back_;
@@ -359,7 +360,7 @@ inline uint64_t Channel::activate_time(const Bank& bank) const {
     return ready > after ? ready : after;
 }
 
-/// The oldest of those bursts that can go first.
+/// Chooses the oldest of those bursts that can go first.
 inline void Channel::choose_column(Candidate& best) const {
     const RequestQueue& queue = queues_[writing_];
     const uint64_t waiting = decided_ == writing_ ? waiting_[writing_].column & ~held_ : unserved();
@@ -371,9 +372,9 @@ inline void Channel::choose_column(Candidate& best) const {
     }
 }
 
-/// A row command, unless a column command can go no later. Of a precharge and a column command that can go at
-/// the same time, the one for the older burst goes first: else hits would keep a row open that an older burst
-/// waits to see closed.
+/// Chooses a row command, unless a column command can go no later. Of a precharge and a column command that
+/// can go at the same time, the one for the older burst goes first: else hits would keep a row open that an
+/// older burst waits to see closed.
 inline void Channel::choose_row(Candidate& best) const {
     const Waiting& waiting = waiting_[decided_];
     const uint64_t keep = held_ | unserved();
@@ -405,8 +406,8 @@ inline void Channel::choose_row(Candidate& best) const {
     }
 }
 
-/// A burst of the present direction has come: what was to be done next still is, unless the new one can go
-/// sooner.
+/// Chooses again when a burst of the present direction has come: what was to be done next still is, unless
+/// the new one can go sooner.
 inline void Channel::choose_again_with(uint32_t b, const Waiting& before) {
     const uint64_t bit = uint64_t{1} << b;
     const Waiting& waiting = waiting_[writing_];
@@ -422,7 +423,7 @@ inline void Channel::choose_again_with(uint32_t b, const Waiting& before) {
     if (std::max(now_, time) <= choice_.time) chosen_ = false;
 }
 
-/// Refresh and power states go first.
+/// Chooses maintenance: refresh and power states go first.
 inline void Channel::choose_maintenance(Choice& best) const {
     for_each_bit(held_ == 0 ? 0 : (uint64_t{1} << rank_count_) - 1, [&](uint32_t r) {
         if (ranks_[r].drain == Drain::nothing) return;
@@ -466,8 +467,8 @@ inline uint64_t Channel::refresh_time_until(uint32_t bank, uint64_t time) const 
 }
 
 uint64_t Channel::next_completion_bound() const {
-    // what is posted enters behind the next column command at the earliest, and is then answered at once if
-    // it is a write, or reads what waits to be written
+    // what is posted enters after the next column command at the earliest, and is then answered at once if it
+    // is a write, or reads what waits to be written
     if (!posted_[1].empty() || (!posted_[0].empty() && !queues_[1].empty())) return now_ + 1 + back_;
     if (queues_[0].empty()) return never;
     return std::max(now_, column_slot_) + t_.cl + t_.burst + back_;

@@ -14,7 +14,7 @@
 
 namespace kpu::dram {
 
-/// Bursts, one behind the other in memory. Times are clocks of the DRAM (nCK).
+/// Bursts, one after the other in memory. Times are clocks of the DRAM (nCK).
 struct Request {
     uint64_t time;     ///< arrival at the channel; never before that of an earlier request
     uint64_t address;  ///< channel-local; the first is the burst that holds this byte
@@ -24,9 +24,9 @@ struct Request {
     uint32_t source = 0;  ///< for a CommandObserver: who asks
 };
 
-/// Where the time of a read went beside the least that a row hit of an idle channel takes. Of several bursts
-/// the longest waits for row and refresh count, and of the other two those of the burst for which they are
-/// shortest together: the other bursts wait for their own request.
+/// Waits of a read: where its time went beside the least that a row hit of an idle channel takes. Among
+/// several bursts the longest waits for row and refresh count, and of the other two those of the burst for
+/// which they are shortest together: the other bursts wait for their own request.
 struct Waits {
     uint32_t row;          ///< precharge and activate of its row
     uint32_t refresh;      ///< a refresh, or waking up from power-down or self-refresh
@@ -42,15 +42,15 @@ struct Completion {
     Waits waits;
     bool is_write;
     uint32_t bursts;        ///< on the bus: not the reads that a waiting write answered
-    uint32_t activates;     ///< of its reads: rows that were opened for them
-    Held held = Held::bus;  ///< what turn_around and busy waits were for, or its queue was full for
+    uint32_t activates;     ///< activates of its reads: rows that were opened for them
+    Held held = Held::bus;  ///< cause of turn_around and busy, or of its full queue
 };
 
-/// What a channel did between two moments without work or data: commands from `since` on, then data back to
-/// back on the bus. A refresh has no data.
+/// Activity of a channel between two moments without work or data: commands from `since` on, then data back
+/// to back on the bus. A refresh has no data.
 struct Activity {
     uint64_t since;     ///< there has been work since; or the refresh began
-    uint64_t from, to;  ///< of the data; of a refresh both are its end
+    uint64_t from, to;  ///< times of the data; of a refresh both are its end
     uint64_t last_command;
 };
 
@@ -76,34 +76,35 @@ class Channel {
   public:
     explicit Channel(const Config& config);
 
-    /// First clock at which a request can still arrive.
+    /// Returns the first clock at which a request can still arrive.
     uint64_t now() const { return now_ > front_ ? now_ - front_ : 0; }
     bool has_room(bool is_write) const { return !queues_[is_write].full(); }
-    /// What finds no room waits in front of its queue and enters, in order, as soon as there is some. Throws
-    /// InternalError when the time has passed.
+    /// Posts a request. What finds no room waits in front of its queue and enters, in order, as soon as there
+    /// is some. Throws InternalError when the time has passed.
     void post(const Request& request);
-    /// As post(), but throws InternalError when there is no room for the first burst.
+    /// Does the same as post(), but throws InternalError when there is no room for the first burst.
     void push(const Request& request);
 
     /// Issues every command that can be issued before requests of clock `until` are seen.
     void advance(uint64_t until);
-    /// The same, but stops when a read's completion has become certain. now() says how far it came.
+    /// Does the same, but stops when a read's completion has become certain.
     void advance_to_completion(uint64_t until);
-    /// The same, but stops when there is room.
+    /// Does the same, but stops when there is room.
     void advance_to_room(bool is_write, uint64_t until);
-    /// The same, but stops when no request waits.
+    /// Does the same, but stops when no request waits.
     void advance_to_idle(uint64_t until);
 
     /// Completions that became certain, in that order; the caller takes them out.
     std::vector<Completion>& completions() { return completions_; }
-    /// No read that is not among completions() is done before this clock, unless a waiting write answers it.
+    /// Returns a clock before which no read that is not among completions() is done, unless a waiting write
+    /// answers it.
     uint64_t next_completion_bound() const;
     /// Bursts in the queues and in front of them.
     size_t waiting() const { return size_t{queues_[0].size()} + queues_[1].size() + posted_bursts_; }
-    /// No request waits, of either direction.
+    /// True if no request waits, of either direction.
     bool idle() const { return queues_[0].empty() && queues_[1].empty(); }
 
-    /// Up to clock `until`, which the channel must have been advanced to.
+    /// Returns the counters up to clock `until`, which the channel must have been advanced to.
     Counters counters(uint64_t until) const;
     void observe(CommandObserver* observer) { observer_ = observer; }
     /// Adds what the channel does to a list, in order; null: no longer, after what it does at present.
@@ -135,7 +136,7 @@ class Channel {
         uint64_t opening = 0;  ///< precharge or activate that began to open its row
         uint32_t row = 0;
         uint32_t served = 0;  ///< bursts since the activate
-        uint16_t group = 0;   ///< of all groups of the channel
+        uint16_t group = 0;   ///< index among all groups of the channel
         uint16_t rank = 0;
         bool open = false, precharged_for_row = false;
     };
@@ -145,7 +146,7 @@ class Channel {
     };
     static constexpr uint32_t max_groups = max_banks, none = ~0u;
     static constexpr uint32_t turn_cap = 2;  ///< bursts of a row that was just opened, before the bus turns
-    static constexpr uint64_t far_periods = 64;  ///< of tREFI: worth not stepping
+    static constexpr uint64_t far_periods = 64;  ///< number of tREFI worth not stepping
     /// Banks with a burst waiting, by what their oldest useful command is.
     struct Waiting {
         uint64_t column = 0, activate = 0, precharge = 0;
@@ -159,7 +160,7 @@ class Channel {
     };
     /// Bursts of a request in front of a full queue.
     struct Posted {
-        uint64_t address;  ///< of the first
+        uint64_t address;  ///< address of the first
         uint32_t request, bursts;
     };
 
@@ -217,14 +218,14 @@ class Channel {
     uint64_t idle_periods(uint64_t limit) const;
     bool repeats(const std::vector<Rank>& ranks, const std::array<Bank, max_banks>& banks,
                  uint64_t since) const;
-    /// What the waiting bursts of a bank need next.
+    /// Classifies what the waiting bursts of a bank need next.
     void classify(uint32_t bank, bool is_write);
     void hold(uint32_t rank, Drain drain);
     void release(uint32_t rank);
     void set_timer();
     void report(uint64_t time, Command command, uint32_t rank, uint32_t bank = 0, uint32_t row = 0,
                 uint32_t source = 0);
-    /// Of a burst that waits. Only while it is not answered.
+    /// Returns the source of a burst that waits. Only while it is not answered.
     uint32_t source_of(const Entry& entry, bool is_write) const {
         return is_write ? entry.request : open_[entry.request].source;
     }
@@ -238,7 +239,8 @@ class Channel {
     uint32_t front_, back_;
     uint32_t banks_per_rank_, rank_count_;
     uint64_t rank_banks_;  ///< the banks of rank 0, a bit each
-    /// From a column command to a later one: [first is a write][second is][same group, same rank, other rank]
+    /// Clocks from a column command to a later one: [first is a write][second is][same group, same rank,
+    /// other rank]
     std::array<std::array<std::array<uint32_t, 3>, 2>, 2> spacing_{};
     std::array<RequestQueue, 2> queues_;        ///< reads, writes
     std::array<std::deque<Posted>, 2> posted_;  ///< oldest first
@@ -255,7 +257,7 @@ class Channel {
     uint64_t column_slot_ = 0, row_slot_ = 0;  ///< next free clock of the command buses
     bool decided_ = false;                     ///< writes are to be served: rows are opened for them
     bool writing_ =
-        false;  ///< columns of writes are issued; lags behind while rows opened for reads serve them
+        false;  ///< columns of writes are issued; changes late while rows opened for reads serve them
     uint64_t fresh_ = 0;  ///< banks whose row was just opened and may serve before the bus turns
     bool last_was_write_ = false;
     uint64_t last_column_ = 0;

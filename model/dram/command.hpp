@@ -25,9 +25,11 @@ struct IssuedCommand {
     Command command;
     uint32_t rank;
     uint32_t
-        bank;  ///< of all banks of the channel; activate, precharge, read, write and of one bank of every group only
+        /// Index among all banks of the channel; activate, precharge, read, write and refresh of one bank of
+        /// every group only.
+        bank;
     uint32_t row;         ///< activate only
-    uint32_t source = 0;  ///< of the request that it is for; activate, read and write only
+    uint32_t source = 0;  ///< source of the request that it is for; activate, read and write only
 };
 
 /// Sees every command of a channel, in the order in which they are decided: times ascend, but the exit from a

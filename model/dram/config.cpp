@@ -31,7 +31,7 @@ class Checker {
         }
         return value;
     }
-    /// `left` must be at least `right`.
+    /// Requires that `left` is at least `right`.
     void at_least(const char* left, uint64_t left_value, const char* right, uint64_t right_value) {
         if (left_value >= right_value) return;
         fail(fmt::format("{} = {} is less than {} = {}, which no device allows", left, left_value, right,

@@ -4,7 +4,7 @@
 
 namespace kpu::dram {
 
-/// What a burst waits for that waits neither for its own row nor for a refresh.
+/// Cause that holds back a burst which waits neither for its own row nor for a refresh.
 enum class Held : uint8_t {
     bus,          ///< it carries other data
     bank,         ///< banks open and close rows, or columns of one bank group follow each other
@@ -12,7 +12,7 @@ enum class Held : uint8_t {
     imbalance     ///< few of the channels get most of the requests
 };
 
-/// What the clocks of a data bus went to since bursts last waited for nothing.
+/// Use of a data bus since bursts last waited for nothing, in clocks.
 struct BusUse {
     uint64_t since = 0;
     uint64_t data = 0, turned = 0;
@@ -21,8 +21,8 @@ struct BusUse {
         since = time;
         data = turned = 0;
     }
-    /// The bus is what holds bursts up while it moves data for half of the time or more; else the banks or the
-    /// turn-arounds, whichever takes longer.
+    /// Returns the bus while it moves data for half of the time or more; else the banks or the turn-arounds,
+    /// whichever takes longer.
     Held held(uint64_t now) const {
         const uint64_t elapsed = now > since ? now - since : 0;
         if (2 * data >= elapsed) return Held::bus;

@@ -7,18 +7,20 @@
 namespace kpu::dram {
 namespace {
 
-/// In which every bank is refreshed once.
+/// Returns the time in which every bank is refreshed once.
 uint64_t full_refresh(const Timing& t) { return uint64_t{t.refresh_interval()} * t.refresh_sets; }
 
-/// A time that goes along from one period to the next, or one that lies behind both and no longer matters.
+/// True for a time that goes along from one period to the next, or one that is before both and no longer
+/// matters.
 bool moves(uint64_t before, uint64_t after, uint64_t period, uint64_t since) {
     return after == before + period || (after == before && after <= since);
 }
 
 }  // namespace
 
-/// Without work, refreshes and the power-down between them come to the same in every tREFI: once two periods
-/// were equal, the others are counted. Whoever listens to commands gets every one. Whether time went on.
+/// Skips idle time. Without work, refreshes and the power-down between them come to the same in every tREFI:
+/// once two periods were equal, the others are counted. Whoever listens to commands gets every one. True if
+/// time went on.
 bool Channel::skip_idle(uint64_t limit) {
     constexpr int attempts = 4;
     constexpr uint64_t settling = 4;  // periods, in which rows close and ranks go to sleep
@@ -66,7 +68,8 @@ bool Channel::skip_idle(uint64_t limit) {
     return now_ > begin;
 }
 
-/// Whole periods from now on in which no rank comes to power-down or self-refresh for being idle so long.
+/// Returns the whole periods from now on in which no rank comes to power-down or self-refresh for being idle
+/// so long.
 uint64_t Channel::idle_periods(uint64_t limit) const {
     uint64_t end = limit;
     for (const Rank& rank : ranks_) {
@@ -78,7 +81,7 @@ uint64_t Channel::idle_periods(uint64_t limit) const {
     return (end - now_) / full_refresh(t_);
 }
 
-/// Whether everything that decides what comes next is as it was a period ago, at `since`.
+/// True if everything that decides what comes next is as it was a period ago, at `since`.
 bool Channel::repeats(const std::vector<Rank>& ranks, const std::array<Bank, max_banks>& banks,
                       uint64_t since) const {
     const uint64_t period = full_refresh(t_);
@@ -107,7 +110,7 @@ bool Channel::repeats(const std::vector<Rank>& ranks, const std::array<Bank, max
     return true;
 }
 
-/// The end of the last refresh of any of its banks.
+/// Returns the end of the last refresh of any of its banks.
 uint64_t Channel::refreshed_until(const Rank& rank) const {
     uint64_t end = 0;
     for (size_t s = 0; s < t_.refresh_sets; ++s) end = std::max(end, rank.refreshes[s].end);
@@ -176,7 +179,7 @@ uint64_t Channel::drain_time(const Rank& rank) const {
     return time;
 }
 
-/// The next step of a rank whose banks are to be precharged.
+/// Takes the next step of a rank whose banks are to be precharged.
 void Channel::drain(uint32_t r, uint64_t time) {
     Rank& rank = ranks_[r];
     take_slot(time, false, t_.precharge_clocks);
@@ -226,7 +229,7 @@ void Channel::refresh(uint32_t r, uint64_t time) {
     report(time, Command::refresh, r);
 }
 
-/// A burst has come to a rank without any.
+/// Begins work: a burst has come to a rank without any.
 void Channel::begin_work(Rank& rank, uint32_t b) {
     const uint32_t r = banks_[b].rank;
     if (rank.drain == Drain::self_refresh) release(r);

@@ -19,14 +19,15 @@ enum class RankState : uint8_t {
 constexpr size_t rank_state_count = 6;
 using RankTimes = std::array<uint64_t, rank_state_count>;  ///< clocks in each state
 
-/// What a rank's commands are held back for.
+/// Reason for which a rank's commands are held back.
 enum class Drain : uint8_t { nothing, refresh, self_refresh };
 
-/// Of banks that are refreshed together.
+/// Refresh of banks that are refreshed together.
 struct SetRefresh {
-    uint64_t begin = 0;  ///< of the refresh that is being prepared or done: its commands are held from here
-    uint64_t end = 0;    ///< of the last one
-    uint64_t sum = 0;    ///< all times from begin to end, and waking up
+    /// Begin of the refresh that is being prepared or done: its commands are held from here.
+    uint64_t begin = 0;
+    uint64_t end = 0;  ///< end of the last one
+    uint64_t sum = 0;  ///< all times from begin to end, and waking up
 };
 
 struct Rank {
@@ -38,7 +39,7 @@ struct Rank {
     uint64_t idle_since = 0;                               ///< end of the last work
     uint64_t refresh_due = 0;                              ///< next one
     uint32_t refresh_set = 0;                              ///< the banks that it is for (same_bank.cpp)
-    std::array<SetRefresh, max_refresh_sets> refreshes{};  ///< by set
+    std::array<SetRefresh, max_refresh_sets> refreshes{};  ///< indexed by set
     std::array<uint64_t, 4> activates{};                   ///< the last four, + 1
     uint32_t next_activate = 0;
     uint64_t activate_after = 0;             ///< tRRD_S and tFAW

@@ -48,7 +48,7 @@ class Replay {
     }
 
   private:
-    /// First clock from `time` on at which another read may be in flight.
+    /// Returns the first clock from `time` on at which another read may be in flight.
     uint64_t wait_for_returns(uint64_t time) {
         retire(time);
         while (in_flight_ >= config_.max_outstanding) {
@@ -191,7 +191,7 @@ class Replay {
         result_.waits = {mean(waits_[0]), mean(waits_[1]), mean(waits_[2]), mean(waits_[3])};
     }
 
-    /// Latency that `count` of the reads did not exceed.
+    /// Returns the latency that `count` of the reads did not exceed.
     uint64_t reached(uint64_t count) const {
         size_t latency = 0;
         for (uint64_t below = reads_by_latency_[0]; below < count; below += reads_by_latency_[latency])

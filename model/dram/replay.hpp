@@ -21,8 +21,8 @@ struct ReplayResult {
     struct {
         double row = 0, refresh = 0, turn_around = 0, busy = 0;  ///< nCK of an average read
     } waits;
-    Counters counters;               ///< of all channels
-    std::vector<Counters> channels;  ///< of each
+    Counters counters;               ///< sums over all channels
+    std::vector<Counters> channels;  ///< counters of each channel
 };
 
 /// Requests enter in their order, at most one per DRAM clock and channel, a read only while fewer than

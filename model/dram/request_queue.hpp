@@ -42,7 +42,7 @@ class RequestQueue {
     const Entry& entry(uint64_t number) const { return at(number).entry; }
     const Entry& head(uint32_t bank) const { return entry(lists_[bank].head); }
     const Entry& hit(uint32_t bank) const { return entry(lists_[bank].hit); }
-    /// Number of the oldest burst. There must be one.
+    /// Returns the number of the oldest burst. There must be one.
     uint64_t oldest() const { return first_; }
     uint32_t bank_of(uint64_t number) const { return at(number).bank; }
 
@@ -79,7 +79,7 @@ class RequestQueue {
         return list;
     }
 
-    /// A row was opened.
+    /// Notes that a row was opened.
     void open(uint32_t bank, uint32_t row) {
         List& list = lists_[bank];
         list.hit = none;
@@ -95,7 +95,7 @@ class RequestQueue {
         lists_[bank].hits = 0;
     }
 
-    /// Whether a burst of this bank waits for these bytes.
+    /// True if a burst of this bank waits for these bytes.
     bool holds(uint32_t bank, uint64_t burst) const {
         for (uint64_t i = lists_[bank].head; i != none; i = at(i).next) {
             if (at(i).entry.burst == burst) return true;
@@ -106,13 +106,13 @@ class RequestQueue {
   private:
     struct Place {
         Entry entry;
-        uint64_t next = none, previous = none;  ///< of its bank
+        uint64_t next = none, previous = none;  ///< neighbours in its bank
         uint32_t bank = 0;
         bool waits = false;
     };
     Place& at(uint64_t number) { return ring_[number & mask_]; }
     const Place& at(uint64_t number) const { return ring_[number & mask_]; }
-    /// So many went by an old burst that the ring is full: numbers those that wait anew.
+    /// Renumbers the waiting bursts after so many went by an old one that the ring is full.
     void compact() {
         std::array<uint32_t, max_banks> open_rows;
         for (uint32_t bank = 0; bank < max_banks; ++bank)
@@ -133,7 +133,7 @@ class RequestQueue {
     uint32_t capacity_, size_ = 0;
     uint64_t first_ = 0, next_ = 0;  ///< numbers: of the oldest, of the next to come
     uint64_t mask_ = 63;
-    std::vector<Place> ring_;  ///< by number: of all from first_ on
+    std::vector<Place> ring_;  ///< places by number: all from first_ on
     std::array<List, max_banks> lists_{};
 };
 

@@ -6,7 +6,8 @@
 
 namespace kpu::dram {
 
-/// The banks of a rank that take no command until they are precharged: all of them, or those of the next same-bank refresh.
+/// Returns the banks of a rank that take no command until they are precharged: all of them, or those of the
+/// next same-bank refresh.
 uint64_t Channel::drained_banks(uint32_t r) const {
     const uint64_t all = banks_of(r);
     if (t_.refresh_sets == 1 || ranks_[r].drain != Drain::refresh) return all;
@@ -35,7 +36,7 @@ void Channel::precharge_same_bank(uint32_t r, uint64_t time) {
     report(time, Command::precharge_same, r, r * banks_per_rank_ + rank.refresh_set);
 }
 
-/// The rank keeps its power state: other banks work on.
+/// Refreshes the same bank of each group. The rank keeps its power state: other banks work on.
 void Channel::refresh_same_bank(uint32_t r, uint64_t time) {
     Rank& rank = ranks_[r];
     SetRefresh& times = rank.refreshes[rank.refresh_set];

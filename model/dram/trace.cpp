@@ -67,7 +67,7 @@ bool TraceFile::fill() {
             fail(fmt::format("cannot read the trace: {}", std::strerror(errno)),
                  "check that it is a readable file");
         ended_ = true;
-        // whoever catches a signal wants no more: the trace ends behind its last whole line
+        // whoever catches a signal wants no more: the trace ends after its last whole line
         if (signalled) buffer_.resize(buffer_.rfind('\n') + 1);
     }
     return got > 0;
@@ -119,7 +119,7 @@ void TraceFile::read_comment(std::string_view line) {
     double mhz = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mhz);
     if (error != std::errc() || end != text.data() + text.size() || !(mhz > 0) || mhz > 1e9)
-        fail(fmt::format("`{}` is no clock", text), "write MHz above 0, as in `# clock_mhz: 1000`");
+        fail(fmt::format("`{}` is not a clock", text), "write MHz above 0, as in `# clock_mhz: 1000`");
     options_.clock_mhz = mhz;
 }
 
@@ -135,7 +135,7 @@ void TraceFile::find_form(std::string_view text) {
     } else if (text.find(':') != std::string_view::npos) {
         form_ = ends_with(name_, ".rstl") ? TraceForm::rstl : TraceForm::stl;
     } else {
-        fail(fmt::format("`{}` is no request", text.substr(0, 60)),
+        fail(fmt::format("`{}` is not a request", text.substr(0, 60)),
              "write `number,R|W,0xADDRESS,NANOSECONDS`, `CYCLE: read|write 0xADDRESS` or `LD|ST 0xADDRESS`, "
              "or "
              "give a memory trace of a run");

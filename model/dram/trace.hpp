@@ -13,7 +13,7 @@
 
 namespace kpu::dram {
 
-/// One burst of a trace.
+/// A burst of a trace.
 struct TraceRequest {
     uint64_t time = 0;     ///< nCK: from clock 0, or `relative`
     uint64_t address = 0;  ///< byte
@@ -23,13 +23,13 @@ struct TraceRequest {
     uint32_t source = 0;    ///< who asks: one of TraceSource::sources()
 };
 
-/// Where requests come from, in the order in which they are to be served.
+/// A source of requests, in the order in which they are to be served.
 class TraceSource {
   public:
     virtual ~TraceSource() = default;
     virtual std::optional<TraceRequest> next() = 0;
     virtual const std::string& name() const = 0;
-    /// Who asked so far; traces that do not say have one.
+    /// Sources that asked so far; traces that do not say have one.
     struct Source {
         std::string unit, task;
     };
@@ -49,15 +49,15 @@ class TraceSource {
 ///                                             that the device has in Ramulator 2; COLUMN counts bursts
 ///     cycle,access,level,address,bytes,...    run: what `kpusim run --memory-trace` writes: its accesses to DRAM
 enum class TraceForm : uint8_t { unknown, csv, stl, rstl, ramulator, run };
-/// Names of the forms, for options; `auto` is the unknown one.
+/// Returns the names of the forms, for options; `auto` is the unknown one.
 const std::vector<std::string>& trace_form_names();
-/// Of a name that the list has.
+/// Returns the form with this name, which the list has.
 TraceForm trace_form_of(std::string_view name);
 
 struct TraceOptions {
     TraceForm form = TraceForm::unknown;  ///< the file's first line and the end of its name tell
-    /// Of the cycles of stl, rstl and run. Without it a line `# clock_mhz: F` above the first request tells, else
-    /// it is 1000 for run, and the DRAM's own clock.
+    /// Clock of the cycles of stl, rstl and run. Without it a line `# clock_mhz: F` above the first request
+    /// tells, else it is 1000 for run, and the DRAM's own clock for the others.
     std::optional<double> clock_mhz;
 };
 
@@ -77,13 +77,13 @@ class TraceFile final : public TraceSource {
     void find_form(std::string_view text);
     /// A request as its line has it.
     struct Line {
-        uint64_t cycle = 0;  ///< of the trace's clock; csv: nCK
+        uint64_t cycle = 0;  ///< cycle of the trace's clock; csv: nCK
         uint64_t address = 0;
         bool is_write = false;
         uint64_t bytes = 1;           ///< 1: the burst that has it
         std::string_view unit, task;  ///< run only
     };
-    /// Nothing for a line that holds no request to DRAM.
+    /// Parses a line; nothing for one that holds no request to DRAM.
     std::optional<Line> parse(std::string_view text) const;
     std::optional<Line> parse_run(std::string_view text) const;
     Line parse_csv(std::string_view text) const;
@@ -112,10 +112,10 @@ class TraceFile final : public TraceSource {
     bool ended_ = false;
     TraceForm form_;
     uint64_t line_ = 0;
-    uint64_t cycle_ = 0;  ///< of the last line; rstl: the sum of all
+    uint64_t cycle_ = 0;  ///< cycle of the last line; rstl: the sum of all
     std::map<std::pair<std::string, std::string>, uint32_t> known_sources_;
-    TraceRequest access_;      ///< of it: what its next burst continues
-    uint64_t bytes_left_ = 0;  ///< of it
+    TraceRequest access_;      ///< its access: what its next burst continues
+    uint64_t bytes_left_ = 0;  ///< its bytes left
 };
 
 }  // namespace kpu::dram

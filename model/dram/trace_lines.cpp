@@ -29,7 +29,7 @@ std::string_view take_word(std::string_view& text) {
     return word;
 }
 
-/// "0x" and what follows it; nothing without it.
+/// Returns "0x" and what follows it; nothing without it.
 std::optional<std::string_view> hexadecimal(std::string_view text) {
     if (text.substr(0, 2) == "0x" || text.substr(0, 2) == "0X") return text.substr(2);
     return std::nullopt;
@@ -49,7 +49,7 @@ uint64_t TraceFile::parse_bytes(std::string_view text) const {
     constexpr uint64_t most = uint64_t{1} << 40;
     uint64_t bytes = 0;
     if (!parse_whole(text, bytes, 10) || bytes == 0 || bytes > most)
-        fail(fmt::format("`{}` is no number of bytes", text), "give 1 or more");
+        fail(fmt::format("`{}` is not a number of bytes", text), "give 1 or more");
     return bytes;
 }
 
@@ -157,7 +157,7 @@ TraceFile::Line TraceFile::parse_ramulator(std::string_view text) const {
     return line;
 }
 
-/// The address of what lies at one number for each level of the memory.
+/// Returns the address of what lies at one number for each level of the memory.
 uint64_t TraceFile::parse_vector(std::string_view text) const {
     struct Number {
         std::string_view name;
@@ -177,7 +177,7 @@ uint64_t TraceFile::parse_vector(std::string_view text) const {
         if (count >= numbers.size()) continue;
         Number& number = numbers[count];
         if (!parse_whole(cell, number.value, 10) || number.value >= number.most)
-            fail(fmt::format("`{}` is no {} of the memory", cell, number.name),
+            fail(fmt::format("`{}` is not a valid {} of the memory", cell, number.name),
                  fmt::format("give 0 to {}, or another --device, --channels or --ranks", number.most - 1));
     }
     if (count != numbers.size()) {

@@ -19,7 +19,7 @@ class BankRecorder {
     BankRecorder(traces::EventSink& sink, const Clock& memory, const dram::Geometry& geometry,
                  const std::vector<uint16_t>& units);
     dram::CommandObserver* of_channel(size_t channel) { return &channels_[channel]; }
-    /// What requests of the stream carry, so that commands for them are known as its own.
+    /// Returns what requests of the stream carry, so that commands for them are known as its own.
     uint32_t source_of(const StreamState& stream);
 
   private:

@@ -52,7 +52,7 @@ class BusyBits {
         else
             begin(now, from, to, pending);
     }
-    /// Another interval: the one before is set, and what lies before `now` is settled.
+    /// Begins another interval: the one before is set, and what lies before `now` is settled.
     [[gnu::noinline]] void begin(Cycles now, Cycles from, Cycles to, Pending& pending) {
         set(pending);
         pending.from = from;
@@ -107,7 +107,7 @@ class BusyBits {
         }
         return sum;
     }
-    /// The states of one word's cycles before `end`, run by run.
+    /// Records the states of one word's cycles before `end`, run by run.
     void record(uint64_t index, Cycles end) {
         const Word w = word(index);
         for (unsigned bit = 0; bit < 64 && ((w.useful | w.overhead) >> bit) != 0;) {

@@ -20,7 +20,8 @@ class BusyTrack {
         from_ = from;
         to_ = to;
     }
-    /// Busy cycles of [0, end), where `end` is no earlier than the start of the last interval but one.
+    /// Returns the busy cycles of [0, end), where `end` is no earlier than the start of the last interval but
+    /// one.
     Cycles useful(Cycles end) const { return settled_ + (from_ < end ? std::min(to_, end) - from_ : 0); }
     Cycles overhead(Cycles) const { return 0; }
     /// Records what is still unrecorded, up to `end`.

@@ -20,13 +20,14 @@ class ClockCrossing {
     }
     [[gnu::always_inline]] uint64_t to_memory(Cycles core_edge) const { return to_memory_.cross(core_edge); }
     [[gnu::always_inline]] Cycles to_core(uint64_t memory_edge) const { return to_core_.cross(memory_edge); }
-    /// About how long a time of the memory's clock is in core cycles.
+    /// Returns about how long a time of the memory's clock is in core cycles.
     Cycles duration_in_core(uint64_t memory_cycles) const {
         if (memory_cycles == 0) return 0;
         return static_cast<Cycles>((static_cast<Wide>(memory_cycles) * ratio_q32_ + half_q32) >> 32);
     }
 
-    /// Core cycles that `memory_cycles` take at least, whatever edges they begin and end at; 1 or more.
+    /// Returns core cycles that `memory_cycles` take at least, whatever edges they begin and end at; 1 or
+    /// more.
     Cycles at_least(uint64_t memory_cycles) const {
         const auto whole = static_cast<Cycles>((static_cast<Wide>(memory_cycles) * ratio_q32_) >> 32);
         return whole > 2 ? whole - 2 : 1;
@@ -34,7 +35,7 @@ class ClockCrossing {
 
   private:
     __extension__ typedef unsigned __int128 Wide;
-    /// From one domain to the other.
+    /// Conversion from one domain to the other.
     class Way {
       public:
         Way(const Clock& from, const Clock& to) : from_(from), to_(to) {

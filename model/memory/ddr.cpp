@@ -85,7 +85,7 @@ uint64_t DramChannel::activate_time(uint64_t earliest, const Bank& bank, uint32_
     return time;
 }
 
-/// The next column behind the last one, which has the other direction.
+/// Returns the first clock for the next column after the last one, which has the other direction.
 uint64_t DramChannel::turn_around(uint64_t earliest, uint32_t group, bool is_write) {
     const uint64_t spacing = group == last_group_ ? group_spacing_ : spacing_;
     const uint64_t time = std::max(earliest, last_column_ + spacing), written = group_write_end_[group];
@@ -96,7 +96,8 @@ uint64_t DramChannel::turn_around(uint64_t earliest, uint32_t group, bool is_wri
     return turned;
 }
 
-/// A place among the columns already given out, for a burst that is ready early enough; 0 when there is none.
+/// Returns a place among the columns already given out, for a burst that is ready early enough; 0 when there
+/// is none.
 uint64_t DramChannel::fill_gap(uint64_t earliest, uint32_t group, bool is_write) {
     const uint64_t same_group = group_spacing_ - spacing_;
     for (size_t i = 0; i < gaps_.size(); ++i) {
@@ -120,7 +121,7 @@ uint64_t DramChannel::fill_gap(uint64_t earliest, uint32_t group, bool is_write)
     return 0;
 }
 
-/// The time of a column command, as early as the bus lets it.
+/// Returns the time of a column command, as early as the bus lets it.
 inline uint64_t DramChannel::take_column(uint64_t request, uint64_t earliest, uint32_t group, bool is_write) {
     while (!gaps_.empty() && gaps_.front().to < request) gaps_.erase(gaps_.begin());  // nobody comes so early
     if (earliest < last_column_ && !gaps_.empty()) {
@@ -144,7 +145,7 @@ inline uint64_t DramChannel::take_column(uint64_t request, uint64_t earliest, ui
     return time;
 }
 
-/// Whether the row was open when the burst arrived, and is closed now.
+/// True if the row was open when the burst arrived, and is closed now.
 bool DramChannel::hit_closed(Bank& bank, uint32_t row, uint64_t request) {
     for (ClosedRow& closed : bank.closed) {
         if (closed.row == row && request <= closed.closed && closed.streak < max_streak) {

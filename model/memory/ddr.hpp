@@ -16,12 +16,12 @@
 
 namespace kpu::model {
 
-/// One burst at a DRAM channel; times in nCK of the channel.
+/// Times of a burst at a DRAM channel, in nCK of the channel.
 struct DramService {
-    dram::Held held;        ///< what busy_wait is for
+    dram::Held held;        ///< cause of busy_wait
     uint64_t command;       ///< first command of this burst
     uint64_t data;          ///< first clock of its data on the bus
-    uint64_t refresh_wait;  ///< of the time to `data`: waited for a refresh
+    uint64_t refresh_wait;  ///< part of the time to `data`: waited for a refresh
     uint64_t row_wait;      ///< for its own precharge and activate
     uint64_t busy_wait;     ///< for the bus, the bank, or command spacing
     bool refreshed;         ///< refreshes began since the last burst
@@ -31,11 +31,11 @@ struct DramService {
 struct DramCounters {
     uint64_t reads = 0, writes = 0, activates = 0, row_hits = 0, refreshes = 0;
     uint64_t forwarded = 0;          ///< reads that a waiting write answered
-    uint64_t charged_activates = 0;  ///< of these activates so many are in the results of streams
+    uint64_t charged_activates = 0;  ///< activates already counted in the results of streams
     dram::RankTimes rank_times{};    ///< clocks in each power state, summed over the ranks; `burst` only
 };
 
-/// What a channel of either fidelity counts for the statistics.
+/// Account of a channel of either fidelity for the statistics.
 struct DdrAccount {
     BusyBits busy;
     uint64_t bytes_read = 0, bytes_written = 0;  ///< whole bursts
@@ -49,17 +49,17 @@ class DramModel {
     virtual size_t channel_count() const = 0;
     virtual DdrAccount& account(size_t channel) = 0;
     virtual const DdrAccount& account(size_t channel) const = 0;
-    /// Up to core cycle `elapsed`, the refreshes of idle time included.
+    /// Returns the counters up to core cycle `elapsed`, the refreshes of idle time included.
     virtual DramCounters counters(size_t channel, Cycles elapsed) const = 0;
-    /// Most bursts that waited at one time.
+    /// Returns the most bursts that waited at one time.
     virtual uint64_t peak_queue(size_t channel) const = 0;
-    /// No burst is served faster.
+    /// Returns the least time: no burst is served faster.
     virtual Cycles least_time() const = 0;
     /// Ends the accounting at `elapsed`.
     virtual void finish(Cycles elapsed) = 0;
 };
 
-/// Which channel an address lies in, and where.
+/// Finds the channel of an address, and its place there.
 class ChannelInterleave {
   public:
     explicit ChannelInterleave(const DdrConfig& config)
@@ -73,7 +73,7 @@ class ChannelInterleave {
     Divisor count_, block_;
 };
 
-/// How the last requests spread over the channels.
+/// Spread of the last requests over the channels.
 class ChannelLoad {
   public:
     explicit ChannelLoad(uint64_t channels) : requests_(channels, 0), most_(window * channels) {}
@@ -82,7 +82,8 @@ class ChannelLoad {
         if (++sum_ >= most_) forget_half();
         if (requests_[channel] > requests_[busiest_]) busiest_ = channel;
     }
-    /// A channel gets more than one and a half times its share: then what waits for any of them waits for that.
+    /// True if a channel gets more than one and a half times its share: then what waits for any of them waits
+    /// for that.
     bool camps() const {
         return requests_.size() > 1 && sum_ >= enough * requests_.size() &&
                2 * requests_[busiest_] * requests_.size() > 3 * sum_;
@@ -109,12 +110,13 @@ class DramChannel {
     /// Serves the burst that holds channel-local byte `address`, whose commands may come from nCK `request`
     /// on. Calls come in order of `request`.
     DramService serve(uint64_t address, bool is_write, uint64_t request);
-    /// From the arrival at the controller to `request`.
+    /// Returns the clocks from the arrival at the controller to `request`.
     uint64_t arrival_to_request() const { return t_.controller_nck / 2; }
-    /// From the last clock of data to the time at which the requester sees it (read), or it is stored.
+    /// Returns the clocks from the last clock of data to the time at which the requester sees it (read), or
+    /// it is stored.
     uint64_t data_to_done() const { return t_.controller_nck - t_.controller_nck / 2; }
     uint64_t activates() const { return activates_; }
-    /// Begun before nCK `now`, those of idle time included.
+    /// Counts refreshes begun before nCK `now`, those of idle time included.
     uint64_t refreshes(uint64_t now) const;
     /// Intervals [from, to) of refreshes begun since the last call, ascending.
     void take_refreshes(uint64_t now, std::vector<std::pair<uint64_t, uint64_t>>& into);
@@ -135,7 +137,7 @@ class DramChannel {
         uint64_t column_ready = 0;     ///< activate + tRCD
         uint64_t precharge_ready = 0;  ///< tRAS, tRTP and tWR respected
         uint64_t activate_ready = 0;   ///< tRC after the last activate; tRFC after a refresh
-        uint64_t refresh_end = 0;      ///< of its last refresh
+        uint64_t refresh_end = 0;      ///< end of its last refresh
     };
     /// Columns could still go at [from, to], between one column and a later one of the same direction.
     struct Gap {
@@ -148,7 +150,8 @@ class DramChannel {
         uint32_t group, bank, row;  ///< bank: of all banks of the channel
     };
     struct Opening {
-        uint64_t command, wait;  ///< the first command, and how long a burst waits for it and those behind
+        /// Clock of the first command, and how long a burst waits for it and later ones.
+        uint64_t command, wait;
     };
     /// The direction of a column command.
     enum class Column : uint8_t { read, write, none };
@@ -157,7 +160,7 @@ class DramChannel {
     Opening activate(Bank& bank, uint32_t group, uint32_t row, uint64_t request);
     bool refresh_until(uint64_t now);
     uint64_t refresh_start(uint64_t due) const;
-    /// Whether the next refresh is for that bank too.
+    /// True if the next refresh is for that bank too.
     bool is_refreshed(size_t bank) const { return (bank & (t_.refresh_sets - 1)) == refresh_set_; }
     uint64_t activate_time(uint64_t earliest, const Bank& bank, uint32_t group) const;
     uint64_t take_column(uint64_t request, uint64_t earliest, uint32_t group, bool is_write);
@@ -165,7 +168,7 @@ class DramChannel {
     uint64_t turn_around(uint64_t earliest, uint32_t group, bool is_write);
 
     DramTiming t_;
-    uint64_t spacing_, group_spacing_;  ///< of columns at least: of two groups, of one group
+    uint64_t spacing_, group_spacing_;  ///< least spacing of columns: of two groups, of one group
     int group_shift_, bank_shift_, row_shift_, bank_bits_;
     uint64_t group_mask_, bank_mask_, row_mask_;
     std::vector<Bank> banks_;
@@ -180,7 +183,7 @@ class DramChannel {
     uint64_t last_write_end_ = 0;
     std::vector<uint64_t> group_write_end_;
     uint64_t next_refresh_;                                 ///< due
-    uint64_t refresh_end_ = 0;                              ///< of the last one
+    uint64_t refresh_end_ = 0;                              ///< end of the last one
     uint32_t refresh_set_ = 0;                              ///< the next one's banks
     std::vector<std::pair<uint64_t, uint64_t>> refreshes_;  ///< not taken
     uint64_t activates_ = 0, refresh_count_ = 0;
@@ -196,14 +199,14 @@ class DdrChannel {
         Cycles done;
         Cycles refresh_wait, row_wait, busy_wait;
         uint32_t bursts, activates;
-        dram::Held held;  ///< what busy_wait is for
+        dram::Held held;  ///< cause of busy_wait
     };
-    /// A request for the channel-local bytes [address, address + bytes): its bursts go to the channel
+    /// Returns a request for the channel-local bytes [address, address + bytes): its bursts go to the channel
     /// together, and it is done with the last.
     Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write);
     /// Commands issued before `now`, refreshes of idle time included.
     DramCounters counters(Cycles now) const;
-    /// No burst is served faster.
+    /// Returns the least time: no burst is served faster.
     Cycles least_time() const { return least_time_; }
     /// Takes the refreshes begun before `now` into `busy`.
     void account_refreshes(Cycles now);
@@ -227,7 +230,7 @@ class Dram final : public DramModel {
           interleave_(config),
           load_(config.channels) {}
 
-    /// A request for [address, address + bytes), which lies in one channel.
+    /// Returns a request for [address, address + bytes), which lies in one channel.
     DdrChannel::Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         const uint64_t channel = interleave_.channel(address);
         load_.count(channel);

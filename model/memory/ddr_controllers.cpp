@@ -23,7 +23,8 @@ void DdrController::advance(uint64_t until) {
     if (!activities_.empty()) account_activities();
 }
 
-/// Work holds a channel from its arrival until the data of the last column command has moved.
+/// Accounts for activities: work holds a channel from its arrival until the data of the last column command
+/// has moved.
 void DdrController::account_activities() {
     for (const dram::Activity& activity : activities_) {
         const Cycles from = crossing_.to_core(activity.from);

@@ -18,7 +18,7 @@ class StreamState;
 /// A burst of a stream at the DRAM: who asked.
 struct DdrRequest {
     StreamState* stream = nullptr;
-    uint64_t number = 0;  ///< of the burst in its stream
+    uint64_t number = 0;  ///< number of the burst in its stream
     int stage = 0;        ///< that it is to leave
     Cycles arrival = 0;
     bool camps = false;  ///< a channel got more than its share of requests when this one came
@@ -30,10 +30,10 @@ struct DdrAnswer {
     Cycles done = 0;
     Cycles refresh_wait = 0, row_wait = 0, busy_wait = 0;
     uint32_t bursts = 0, activates = 0;  ///< that the device executed for it
-    dram::Held held = dram::Held::bus;   ///< what busy_wait is for
+    dram::Held held = dram::Held::bus;   ///< cause of busy_wait
 };
 
-/// One channel with its controller (model/dram), in its own clocks, and its accounting.
+/// A channel with its controller (model/dram), in its own clocks, and its accounting.
 class DdrController {
   public:
     DdrController(const dram::Config& config, const ClockCrossing& crossing);
@@ -42,10 +42,10 @@ class DdrController {
 
     /// Times are nCK; calls come in order of arrival.
     void take(const dram::Request& request);
-    /// Everything before nCK `until` has happened.
+    /// Runs everything before nCK `until`.
     void advance(uint64_t until);
     std::vector<dram::Completion>& completions() { return channel_.completions(); }
-    /// No completion to come is done before.
+    /// Returns a time before which no completion to come is done.
     uint64_t bound() const { return channel_.next_completion_bound(); }
     /// Ends the accounting at nCK `end`. Bursts that the controller has taken are still carried out.
     void finish(uint64_t end);
@@ -81,18 +81,18 @@ class DdrControllers final : public DramModel {
 
     /// Records from now on what banks do. `units`: of the channels.
     void trace_banks_to(traces::EventSink& sink, const std::vector<uint16_t>& units);
-    /// A request for [address, address + bytes), which lies in one channel.
+    /// Takes a request for [address, address + bytes), which lies in one channel.
     void take(const DdrRequest& request, uint64_t address, uint32_t bytes, bool is_write);
     /// Issues every command that can be issued before arrivals of cycle `until` are seen.
     void advance(Cycles until);
     std::vector<DdrAnswer>& answers() { return answers_; }
-    /// No request without an answer is done before; `never` when all have one.
+    /// Returns a time before which no request without an answer is done; `never` when all have one.
     const Cycles& bound() const { return bound_; }
 
     size_t channel_count() const override { return channels_.size(); }
     DdrAccount& account(size_t channel) override { return channels_[channel]->account; }
     const DdrAccount& account(size_t channel) const override { return channels_[channel]->account; }
-    /// What finish() found.
+    /// Returns what finish() found.
     DramCounters counters(size_t channel, Cycles) const override { return channels_[channel]->counters(); }
     uint64_t peak_queue(size_t channel) const override { return channels_[channel]->peak_queue(); }
     Cycles least_time() const override { return least_time_; }
@@ -111,7 +111,7 @@ class DdrControllers final : public DramModel {
     Clock memory_;
     dram::Geometry geometry_;
     std::unique_ptr<BankRecorder> recorder_;  ///< none: not recorded
-    Pool<DdrRequest> open_;                   ///< by tag
+    Pool<DdrRequest> open_;                   ///< indexed by tag
     std::vector<DdrAnswer> answers_;
     uint64_t requests_ = 0;  ///< without an answer
     uint64_t advanced_ = 0;  ///< nCK

@@ -11,7 +11,7 @@ namespace kpu::model {
 /// lowest place is first.
 class Earliest {
   public:
-    /// New times for `count` places: time_of(place).
+    /// Assigns new times for `count` places: time_of(place).
     template <typename TimeOf>
     void assign(size_t count, TimeOf time_of) {
         leaves_ = 2;

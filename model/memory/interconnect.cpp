@@ -135,8 +135,8 @@ void Interconnect::accept(Port& port, tlm::tlm_generic_payload& payload) {
     wake_at(core_.edge(now) + after_edge);
 }
 
-/// At an edge, once all that was due at that time has run: completions, those included of which only the
-/// answer of a DRAM tells. Behind the edge, or when nothing came of them: arrivals.
+/// Steps at an edge, once all that was due at that time has run: takes completions, including those that only
+/// the answer of a DRAM tells. After the edge, or when nothing came of them: arrivals.
 void Interconnect::step() {
     const Picoseconds now = kernel_time();
     const Cycles cycle = core_.last_edge(now);
@@ -167,7 +167,8 @@ void Interconnect::serve_arrivals(Cycles now) {
         wake_at(core_.edge(arrival) + after_edge);
 }
 
-/// First cycle at which something else may happen: the kernel's next event, or the end of the step.
+/// Returns the first cycle at which something else may happen: the kernel's next event, or the end of the
+/// step.
 Cycles Interconnect::horizon() const {
     sc_core::sc_time next;
     if (!sc_core::sc_get_curr_simcontext()->next_time(next)) return step_end_;

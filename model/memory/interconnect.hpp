@@ -23,9 +23,10 @@ class Interconnect : public sc_core::sc_module {
     ~Interconnect() override;
     const char* kind() const override { return "interconnect"; }
 
-    /// Target sockets port_<i>: units bind their initiator sockets here.
+    /// Returns a target socket port_<i>: units bind their initiator sockets here.
     StreamTargetSocket& port(unsigned i);
-    /// Initiator sockets l2, l1_<k>, ddr_<i>: bind to the memory targets. Channels of DDR share one storage.
+    /// Returns an initiator socket l2, l1_<k>, ddr_<i>: bind to the memory targets. Channels of DDR share one
+    /// storage.
     StreamInitiatorSocket& l2();
     StreamInitiatorSocket& l1(unsigned engine);
     StreamInitiatorSocket& ddr(unsigned channel);
@@ -75,7 +76,7 @@ class Interconnect : public sc_core::sc_module {
     Cycles step_end_ = never;  ///< first cycle beyond the current step
     std::vector<std::unique_ptr<Port>> ports_;
     std::vector<std::unique_ptr<MemoryPort>> memories_;  ///< L2, L1 by engine, DDR channels
-    std::vector<InFlight> in_flight_;                    ///< by stream handle
+    std::vector<InFlight> in_flight_;                    ///< indexed by stream handle
     sc_core::sc_event step_event_{"step_due"};
     Picoseconds woken_ = ~Picoseconds{0};  ///< last edge at which a delta passed
 };

@@ -25,33 +25,33 @@ struct SramConfig {
     uint32_t bank_width_bytes = 64;
     uint32_t interleave_bytes = 64;
     uint32_t ports = 1;
-    uint32_t bytes_per_cycle = 64;  ///< of one port
+    uint32_t bytes_per_cycle = 64;  ///< width of one port
     uint32_t read_latency_cycles = 0;
     uint32_t write_latency_cycles = 0;
     uint32_t access_width_bytes = 16;
-    uint32_t turnaround_cycles = 0;  ///< of a bank, between a read and a write
+    uint32_t turnaround_cycles = 0;  ///< cycles of a bank between a read and a write
 };
 
-/// Which of the bursts that wait for a link goes next: the one that came first; of the unit that follows the
-/// last one's; of the stream with the lowest priority number, then the one that came first.
+/// Choice among the bursts that wait for a link: the one that came first; of the unit that follows the last
+/// one's; of the stream with the lowest priority number, then the one that came first.
 enum class Arbitration : uint8_t { age, round_robin, priority };
 
 struct LinkConfig {
     uint32_t bytes_per_cycle = 64;
     uint32_t hop_latency_cycles = 0;
     Arbitration arbitration = Arbitration::age;
-    uint32_t queue_bursts = 0;  ///< of one stream, in a link and waiting for it; 0: any number
+    uint32_t queue_bursts = 0;  ///< limit for one stream, in a link and waiting for it; 0: any number
 };
 
-/// What joins L2 and the engines. See interconnect.md.
+/// Network that joins L2 and the engines. See interconnect.md.
 enum class Topology : uint8_t { crossbar, ring, mesh };
 /// A stream crosses no more links.
 constexpr unsigned max_hops = 20;
 
 enum class DramMapping : uint8_t { bank_group_interleaved, row_bank_column };
 
-/// One channel, in the DRAM's own clocks (nCK). Counts of ranks, groups, banks, rows, columns are powers of
-/// two.
+/// Timing of one channel, in the DRAM's own clocks (nCK). Counts of ranks, groups, banks, rows, columns are
+/// powers of two.
 struct DramTiming {
     uint64_t clock_hz = 1'600'000'000;
     uint32_t burst_bytes = 64, burst_nck = 4;
@@ -73,18 +73,18 @@ struct DdrConfig {
     uint64_t size_bytes = 0;
 };
 
-/// Everything the memory system takes from a platform.
+/// Everything that the memory system takes from a platform.
 struct MemoryConfig {
     Clock core{1'000'000'000};
-    std::optional<Clock> sram_clock, link_clock;  ///< of their own; without one the core's
+    std::optional<Clock> sram_clock, link_clock;  ///< own clocks; without one the core's
     SramConfig l2;
-    std::vector<SramConfig> l1;                ///< by engine
-    LinkConfig link;                           ///< of every link
-    uint32_t system_link_bytes_per_cycle = 0;  ///< of the one between DDR and L2; 0: as the others
+    std::vector<SramConfig> l1;                ///< indexed by engine
+    LinkConfig link;                           ///< values of every link
+    uint32_t system_link_bytes_per_cycle = 0;  ///< width of the link between DDR and L2; 0: as the others
     Topology topology = Topology::crossbar;
     DdrConfig ddr;
 
-    /// Of the link at a place of the memory system's list: the first joins DDR and L2.
+    /// Returns the link at a place of the memory system's list: the first joins DDR and L2.
     LinkConfig link_at(size_t place) const;
 };
 

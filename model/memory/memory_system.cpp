@@ -46,7 +46,7 @@ void MemorySystem::Impl::add_link(const std::string& name, int engine) {
     links_.emplace_back(config.link_at(links_.size()), config.core, config.link_clock);
 }
 
-/// A link between two nodes of a ring or mesh, both directions together.
+/// Adds a link between two nodes of a ring or mesh, both directions together.
 void MemorySystem::Impl::join(unsigned a, unsigned b) {
     link_between_[{std::min(a, b), std::max(a, b)}] = static_cast<uint32_t>(links_.size());
     add_link(fmt::format("link_n{}_n{}", std::min(a, b), std::max(a, b)), -1);
@@ -67,8 +67,8 @@ void MemorySystem::Impl::build_links() {
     }
 }
 
-/// Ring: the shorter way round, upwards where both are equal. Mesh: along the row, then along the column; a
-/// node of the last row, which may be short, goes along its column first.
+/// Returns the next node. Ring: the shorter way round, upwards where both are equal. Mesh: along the row,
+/// then along the column; a node of the last row, which may be short, goes along its column first.
 unsigned MemorySystem::Impl::next_node(unsigned at, unsigned to) const {
     const unsigned nodes = node_count();
     if (config.topology == Topology::ring) {
@@ -82,7 +82,7 @@ unsigned MemorySystem::Impl::next_node(unsigned at, unsigned to) const {
     return column < target ? at + 1 : at - 1;
 }
 
-/// The links between two nodes of the interconnect; -1 is L2.
+/// Adds the links between two nodes of the interconnect; -1 is L2.
 void MemorySystem::Impl::add_hops(int from, int to, StreamPath& path) const {
     const auto link = [&](uint32_t index) { path.add({Kind::link, 0, index}); };
     if (config.topology == Topology::crossbar) {
@@ -114,7 +114,7 @@ std::vector<RouteHop> MemorySystem::Impl::route(const StreamRequest& request) co
     return hops;
 }
 
-/// Of one DRAM burst on the bus, rounded up.
+/// Returns the bus time of one DRAM burst, rounded up.
 Cycles MemorySystem::Impl::dram_burst_cycles() const {
     const DramTiming& t = config.ddr.timing;
     return static_cast<Cycles>((static_cast<Wide>(t.burst_nck) * config.core.hz() + t.clock_hz - 1) /
@@ -179,7 +179,7 @@ const StreamPath& MemorySystem::Impl::path_of(const StreamRequest& request) {
     return found != paths_.end() ? found->second : paths_.emplace(ends, new_path(request)).first->second;
 }
 
-/// What a burst spends at a stage at least.
+/// Returns the least time that a burst spends at a stage.
 Cycles MemorySystem::Impl::least_time(const StreamStage& stage) const {
     switch (stage.kind) {
         case Kind::dram:

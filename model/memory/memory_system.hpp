@@ -28,7 +28,7 @@ struct RouteHop {
     Cycles latency = 0;
 };
 
-/// What a resource did up to a time. useful + overhead + idle == elapsed.
+/// Times and bytes of a resource up to a time.
 struct ResourceStats {
     Cycles useful = 0, overhead = 0, idle = 0;
     uint64_t bytes_read = 0, bytes_written = 0;  ///< DRAM: whole bursts; a link: all bytes as read
@@ -57,35 +57,35 @@ class MemorySystem {
     /// Serves the earliest arrival if it lies before `horizon` and before the first completion; false
     /// otherwise. Same results as advance(): the oracle.
     bool advance_one(Cycles horizon);
-    /// The earlier of next_completion() and next_arrival(); `never` when nothing is in flight.
+    /// Returns the earlier of next_completion() and next_arrival(); `never` when nothing is in flight.
     Cycles next_time() const;
-    /// Earliest completion not taken, or answer of a DRAM's controller, which may be one.
+    /// Returns the earliest completion not taken, or answer of a DRAM's controller, which may be one.
     Cycles next_completion() const;
-    /// Earliest arrival not served.
+    /// Returns the earliest arrival not served.
     Cycles next_arrival() const;
     /// Takes what controllers answer at or before `now`: nothing that arrives at `now` can change it. Nothing
     /// completes at or before `now` any more that take_completed() would not give.
     void take_answers(Cycles now);
-    /// The streams that complete at or before `now` and were not yet taken, by (end, priority, unit, order of
-    /// opening). The list lives until the next call.
+    /// Returns the streams that complete at or before `now` and were not yet taken, by (end, priority, unit,
+    /// order of opening). The list lives until the next call.
     const std::vector<Handle>& take_completed(Cycles now);
-    /// What is known of an open stream; valid until close().
+    /// Returns what is known of an open stream; valid until close().
     const StreamResult& result(Handle stream) const;
     /// Forgets a completed stream; its result goes to `result`.
     void close(Handle stream, StreamResult& result);
     void close(Handle stream);
     size_t open_streams() const;
 
-    /// ddr0.., link_sys, l2, then link and L1 of every engine; in a ring or mesh the L1s, then the links
-    /// between its nodes.
+    /// Returns ddr0.., link_sys, l2, then link and L1 of every engine; in a ring or mesh the L1s, then the
+    /// links between its nodes.
     const std::vector<ResourceInfo>& resources() const;
     /// Links and SRAMs that an open stream passes, as indices of resources(), each once: added to `indices`.
     void add_resources(Handle stream, std::vector<size_t>& indices) const;
-    /// What a stream passes in the order in which its bytes do, with the least time that a burst spends at
-    /// each beside being moved.
+    /// Returns what a stream passes in the order in which its bytes do, with the least time that a burst
+    /// spends at each beside being moved.
     std::vector<RouteHop> route(const StreamRequest& request) const;
     ResourceStats stats(size_t resource, Cycles elapsed) const;
-    /// Read and written by a channel so far: whole bursts.
+    /// Returns what a channel read and wrote so far: whole bursts.
     std::array<uint64_t, 2> dram_bytes(size_t channel) const;
     /// Records changes of state of every resource; unit_ids parallel to resources().
     void trace_to(traces::EventSink* sink, const std::vector<uint16_t>& unit_ids);

@@ -49,7 +49,7 @@ class MemorySystem::Impl {
     size_t open_count = 0;
 
   private:
-    /// Where a stream's end sits: DDR behind the system link, L2 in the middle, engines behind their links.
+    /// Nodes of stream ends: DDR beyond the system link, L2 in the middle, engines beyond their links.
     static constexpr int node_ddr = -2, node_l2 = -1;
     int node_of(const StreamSide& side) const;
     StreamPath new_path(const StreamRequest& request) const;
@@ -60,7 +60,7 @@ class MemorySystem::Impl {
     void add_link(const std::string& name, int engine);
     void join(unsigned a, unsigned b);
     unsigned next_node(unsigned at, unsigned to) const;
-    /// Nodes of the interconnect: L2, then the engines.
+    /// Returns the nodes of the interconnect: L2, then the engines.
     unsigned node_count() const { return 1 + static_cast<unsigned>(config.l1.size()); }
     Cycles dram_burst_cycles() const;
     uint64_t alignment_of(const StreamSide& side, uint64_t burst_bytes) const;
@@ -70,10 +70,10 @@ class MemorySystem::Impl {
         StreamState* stream;
         int stage;
     };
-    /// Whose next arrivals changed with a burst that was served: only its own, which are yet to be looked up,
-    /// or those of others too, and all were.
+    /// Streams whose next arrivals changed with a burst that was served: only its own, which are yet to be
+    /// looked up, or those of others too, and all were.
     enum class Changed : uint8_t { itself, others };
-    /// By (priority, unit, order of opening).
+    /// True if `a` goes first by (priority, unit, order of opening).
     static bool precedes(const StreamState* a, const StreamState* b) {
         return std::tie(a->priority, a->unit, a->order) < std::tie(b->priority, b->unit, b->order);
     }
@@ -103,19 +103,20 @@ class MemorySystem::Impl {
     DramModel* dram_;
     std::vector<Sram> srams_;  ///< L2, then L1 by engine
     std::vector<Link> links_;  ///< system, then by engine, or between nodes
-    std::map<std::pair<unsigned, unsigned>, uint32_t> link_between_;  ///< of two nodes, the lower first
+    /// Links between two nodes, the lower first.
+    std::map<std::pair<unsigned, unsigned>, uint32_t> link_between_;
     unsigned mesh_columns_ = 1;
     std::vector<size_t> resource_of_link_, resource_of_sram_;
-    std::unordered_map<uint64_t, StreamPath> paths_;           ///< by the two ends
-    Pool<Slot, boost::container::stable_vector<Slot>> slots_;  ///< by handle
-    std::vector<StreamBuffers> spare_;                         ///< of closed streams
+    std::unordered_map<uint64_t, StreamPath> paths_;           ///< indexed by the two ends
+    Pool<Slot, boost::container::stable_vector<Slot>> slots_;  ///< indexed by handle
+    std::vector<StreamBuffers> spare_;                         ///< buffers of closed streams
     std::vector<StreamState*> active_;                         ///< not complete, in order of precedes()
     Earliest arrivals_;                                        ///< the next of each of them
     std::vector<std::vector<LinkInput>>
         link_inputs_;  ///< in order of precedes(); of links that arbitrate by more than age
     AccessTrace access_trace_;
     std::vector<Handle> finished_;  ///< complete, not taken
-    std::vector<Handle> taken_;     ///< by the last call of take_completed()
+    std::vector<Handle> taken_;     ///< handles that the last call of take_completed() returned
     Cycles first_completion_ = never;
     uint64_t opened_ = 0;
     Cycles served_until_ = 0;  ///< no stream may open before

@@ -7,9 +7,10 @@
 
 namespace kpu::model {
 
-/// A memory behind the interconnect: holds the bytes of a level, grants DMI to them, and reads and writes
-/// them through transport_dbg and b_transport, which take no time. Addresses are offsets in the level. Its
-/// timing is stepped with all other memory resources by the interconnect, so no stream descriptor ends here.
+/// A memory at the end of the interconnect: holds the bytes of a level, grants DMI to them, and reads and
+/// writes them through transport_dbg and b_transport, which take no time. Addresses are offsets in the level.
+/// Its timing is stepped with all other memory resources by the interconnect, so no stream descriptor ends
+/// here.
 class MemoryTarget : public sc_core::sc_module, public StreamForwardInterface {
   public:
     /// `storage` must outlive the module.

@@ -36,7 +36,7 @@ class OpenStreams {
     std::vector<uint16_t> units_;
     std::vector<Depth> depths_;
     std::vector<size_t> touched_;                 ///< since the last flush
-    std::vector<std::vector<size_t>> resources_;  ///< by stream: what it passes
+    std::vector<std::vector<size_t>> resources_;  ///< resources that each stream passes
     Cycles at_ = 0;
 };
 

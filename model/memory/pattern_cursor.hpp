@@ -22,12 +22,12 @@ class PatternCursor {
 
     uint64_t address() const { return address_; }
     bool at_run_start() const { return memory_ && run_left_ == pattern_.run_bytes; }
-    /// Longest piece, at most `limit` bytes.
+    /// Returns the longest piece, at most `limit` bytes.
     uint64_t piece(uint64_t limit) const {
         const uint64_t n = std::min(limit, run_left_);
         return align_.value() == 1 ? n : std::min(n, align_.value() - align_.remainder(address_));
     }
-    /// How many pieces of `bytes` come one after the other, with no run beginning among them.
+    /// Returns how many pieces of `bytes` follow each other with no run beginning among them.
     uint64_t pieces(uint64_t bytes) const {
         if (at_run_start()) return 0;
         const bool aligned =
@@ -40,7 +40,7 @@ class PatternCursor {
         if (run_left_ == 0) next_run();
     }
 
-    /// Bytes of the side: all walks of the pattern; 0 of a unit.
+    /// Returns the bytes of the side: all walks of the pattern; 0 of a unit.
     static uint64_t total_bytes(const StreamSide& side) {
         if (!side.is_memory) return 0;
         uint64_t bytes = side.pattern.run_bytes * side.repeat;

@@ -10,7 +10,7 @@ namespace kpu::model {
 /// The largest number of requests that waited for a resource at one time.
 class QueueDepth {
   public:
-    /// A request arrives (in order of arrival) and waits until `start`.
+    /// Notes that a request arrives (in order of arrival) and waits until `start`.
     void waits(Cycles arrival, Cycles start) {
         if (end_ - first_ >= peak_) make_room(arrival);
         if (start >= latest_)
@@ -22,7 +22,7 @@ class QueueDepth {
     uint64_t peak() const { return peak_; }
 
   private:
-    /// Those that began by now are only looked for when the peak would grow with them.
+    /// Makes room. Starts up to now are only looked for when the peak would grow with them.
     void make_room(Cycles now) {
         uint64_t first = first_;
         while (first != end_ && at(first) <= now) ++first;
@@ -46,7 +46,7 @@ class QueueDepth {
     std::vector<Cycles> starts_ =
         std::vector<Cycles>(16);  ///< ring, a power of two; ascending from first_ to end_
     uint64_t first_ = 0, end_ = 0;
-    Cycles latest_ = 0;  ///< of all starts
+    Cycles latest_ = 0;  ///< latest of all starts
     uint64_t peak_ = 0;
 };
 

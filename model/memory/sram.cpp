@@ -14,7 +14,7 @@ constexpr uint8_t no_direction = 2;
 
 }  // namespace
 
-/// Not the newest of all: moves those that end later.
+/// Inserts an end that is not the newest of all: moves those that end later.
 void Ports::insert(size_t place, Cycles end) {
     while (place != first_) {
         const size_t before = place == 0 ? count_ - 1 : place - 1;
@@ -81,7 +81,8 @@ Sram::Banks Sram::use_pieces(size_t bank, uint64_t into, uint32_t bytes, int32_t
     return all;
 }
 
-/// As use_pieces(), but a bank whose last access had the other direction has to turn around first.
+/// Does the same as use_pieces(), but a bank whose last access had the other direction has to turn around
+/// first.
 Sram::Banks Sram::use_turning(uint64_t address, uint32_t bytes, bool write, int32_t start) {
     Banks all;
     size_t bank = banks_.remainder(interleave_.quotient(address));
@@ -111,7 +112,7 @@ Sram::Banks Sram::use_blocks(size_t bank, size_t blocks, int32_t start) {
     return all;
 }
 
-/// One block at every bank, and that again and again.
+/// Uses one block at every bank, and that again and again.
 Sram::Banks Sram::use_rounds(size_t bank, uint32_t rounds, int32_t start) {
     Banks all;
     for (uint32_t round = 0; round < rounds; ++round, start += round_cycles_)

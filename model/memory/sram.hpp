@@ -19,7 +19,7 @@ namespace kpu::model {
 class Ports {
   public:
     explicit Ports(size_t count) : count_(count), free_(count, 0) {}
-    /// The start of a service of `cycles` to a customer that comes at `arrival`.
+    /// Returns the start of a service of `cycles` to a customer that comes at `arrival`.
     Cycles take(Cycles arrival, Cycles cycles) {
         Cycles* const free = free_.data();
         const size_t taken = first_;
@@ -49,11 +49,11 @@ class Sram {
     struct Service {
         Cycles done;       ///< data out of the bank (read), or in it (write), latency included
         Cycles port_wait;  ///< for a free port
-        Cycles bank_wait;  ///< for the bank, behind the port
+        Cycles bank_wait;  ///< wait for the bank, after the port
         uint64_t words;    ///< physical words touched
     };
-    /// An access to [address, address + bytes), which may span interleave blocks. Calls come in order of
-    /// arrival.
+    /// Returns an access to [address, address + bytes), which may span interleave blocks. Calls come in order
+    /// of arrival.
     [[gnu::always_inline]] Service serve(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         if (!crossing_) return serve_own(arrival, address, bytes, write);
         Service service = serve_own(crossing_->to_memory(arrival), address, bytes, write);
@@ -61,7 +61,7 @@ class Sram {
         return service;
     }
     uint64_t interleave_bytes() const { return interleave_.value(); }
-    /// No access is served faster.
+    /// Returns the least time: no access is served faster.
     Cycles least_time(bool write) const {
         return crossing_ ? crossing_->at_least(1 + latency_[write]) : 1 + latency_[write];
     }
@@ -72,7 +72,7 @@ class Sram {
     uint64_t conflict_cycles = 0;
 
   private:
-    /// serve() in cycles of the own clock; waits in core cycles.
+    /// Does serve() in cycles of the own clock; waits in core cycles.
     [[gnu::always_inline]] Service serve_own(Cycles arrival, uint64_t address, uint32_t bytes, bool write) {
         const Shape& shape = shape_of(bytes);
         const Cycles port_start = ports_.take(arrival, shape.port_cycles);
@@ -102,19 +102,20 @@ class Sram {
     // Times of banks are 32-bit, relative to base_: so several banks are handled at once.
     static constexpr Cycles rebase_after = Cycles{1} << 28;
     static constexpr int32_t overflow = int32_t{1} << 30;
-    static constexpr uint64_t most_blocks = 4096;  ///< of an access that uses tables
+    static constexpr uint64_t most_blocks = 4096;  ///< limit of an access that uses tables
     static constexpr size_t lanes = 4;             ///< banks handled at once
 
-    /// What follows from the size of an access.
+    /// Values that follow from the size of an access.
     struct Shape {
         uint32_t bytes = 0;
         uint32_t whole_blocks = 0;  ///< 0: it is not made of whole blocks, or of too many
-        uint32_t words = 0;   ///< of an access that begins with a block; 0: blocks do not begin with words
+        /// Words of an access that begins with a block; 0: blocks do not begin with words.
+        uint32_t words = 0;
         uint32_t rounds = 0;  ///< it uses every bank so many times; 0: it does not use all alike
         Cycles port_cycles = 0;
     };
     struct Banks {
-        int32_t end = 0;   ///< of the last bank that the access uses
+        int32_t end = 0;   ///< end at the last bank that the access uses
         int32_t wait = 0;  ///< longest wait for one of them
         void add(Banks others) { *this = {std::max(end, others.end), std::max(wait, others.wait)}; }
     };
@@ -126,7 +127,8 @@ class Sram {
         if (shape.bytes != bytes) shape = new_shape(bytes);
         return shape;
     }
-    /// Each block of the access is at its bank when the port has come to it, whatever the others wait for.
+    /// Uses the banks of an access: each of its blocks is at its bank when the port has come to it, whatever
+    /// the others wait for.
     Banks use(const Shape& shape, uint64_t address, uint64_t into, int32_t start) {
         const size_t bank = banks_.remainder(interleave_.quotient(address));
         const size_t blocks = shape.whole_blocks;
@@ -136,7 +138,7 @@ class Sram {
             return use_lanes_(*this, bank, blocks, wanted_.data(), start);
         return use_blocks(bank, blocks, start);
     }
-    /// A block that is wanted at its bank at `want`.
+    /// Returns a block that is wanted at its bank at `want`.
     Banks use_bank(size_t bank, int32_t want, int32_t cycles) {
         const int32_t begin = std::max(want, bank_free_[bank]), end = begin + cycles;
         bank_free_[bank] = end;
@@ -154,9 +156,9 @@ class Sram {
 
     std::optional<ClockCrossing> crossing_;  ///< none: core cycles are the own
     int32_t turnaround_;
-    std::vector<uint8_t> direction_;  ///< by bank: of the last access; only with turn-around
+    std::vector<uint8_t> direction_;  ///< direction of each bank's last access; only with turn-around
     Divisor banks_, interleave_, port_width_, bank_width_, word_;
-    std::array<Cycles, 2> latency_;  ///< of reads, of writes
+    std::array<Cycles, 2> latency_;  ///< latency of reads, of writes
     int32_t block_cycles_;
     Cycles base_ = 0;
     Ports ports_;
@@ -164,7 +166,7 @@ class Sram {
     std::array<Shape, 32> shapes_;
     std::vector<int32_t> wanted_;  ///< block i is at its bank so many cycles after the port's start
     std::vector<int32_t> turns_;   ///< the same by first bank and bank, for one block at every bank; or empty
-    int32_t round_cycles_ = 0;     ///< of the port, for one block at every bank
+    int32_t round_cycles_ = 0;     ///< cycles of the port for one block at every bank
     decltype(&use_lanes) use_lanes_ = use_lanes;  ///< use_bank() for multiples of `lanes` blocks
 };
 
@@ -185,9 +187,10 @@ class Link {
         const Service own = serve_own(crossing_->to_memory(arrival), bytes);
         return {std::max(arrival + 1, crossing_->to_core(own.done)), crossing_->duration_in_core(own.wait)};
     }
-    /// No burst is served faster.
+    /// Returns the least time: no burst is served faster.
     Cycles least_time() const { return crossing_ ? crossing_->at_least(1 + hop_) : 1 + hop_; }
-    /// It takes no burst before this core cycle; with a clock of its own perhaps one edge of it later.
+    /// Returns the core cycle before which it takes no burst; with a clock of its own perhaps one edge of it
+    /// later.
     Cycles free() const { return crossing_ ? std::max<Cycles>(1, crossing_->to_core(free_)) - 1 : free_; }
 
     BusyTrack busy;

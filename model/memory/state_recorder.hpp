@@ -16,7 +16,7 @@ class StateRecorder {
         core_ = core;
     }
     bool connected() const { return sink_ != nullptr; }
-    /// The resource was so over [from, to), not idle; calls in time order, without overlap.
+    /// Records that the resource was so over [from, to), not idle; calls in time order, without overlap.
     void state(Cycles from, Cycles to, traces::Cause cause) {
         if (sink_ == nullptr) return;
         if (from == to_ && cause == cause_) {
@@ -28,13 +28,13 @@ class StateRecorder {
         to_ = to;
         cause_ = cause;
     }
-    /// Idle from the last state on, up to the end of the run.
+    /// Ends the record: idle from the last state on, up to the end of the run.
     void finish(Cycles end) {
         if (sink_ != nullptr) write(end);
     }
 
   private:
-    /// The last state; the next one begins at `next`.
+    /// Writes the last state; the next one begins at `next`.
     void write(Cycles next) {
         if (to_ == next) {
             if (next != 0) sink_->record(traces::state_record(unit_, cause_, core_->edge(from_)));
@@ -49,7 +49,7 @@ class StateRecorder {
     const Clock* core_ = nullptr;
     uint16_t unit_ = traces::no_unit;
     Cycles from_ = 0, to_ = 0;
-    traces::Cause cause_ = traces::Cause::idle_no_work;  ///< of the last state; idle before the first
+    traces::Cause cause_ = traces::Cause::idle_no_work;  ///< cause of the last state; idle before the first
 };
 
 }  // namespace kpu::model

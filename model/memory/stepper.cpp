@@ -51,8 +51,7 @@ Cause cause_of(dram::Held held) {
     return Cause::stalled_operand_dram_bandwidth;
 }
 
-/// Charges what a burst waited for a DRAM: what one of its DRAM bursts waits, the ones behind it wait with
-/// it.
+/// Charges what a burst waited for a DRAM: what one of its DRAM bursts waits, the later ones wait with it.
 template <typename Waits>
 [[gnu::always_inline]] inline void charge(StreamState& stream, uint64_t number, Burst& burst, Cycles time,
                                           const Waits& lost) {
@@ -94,7 +93,7 @@ void MemorySystem::Impl::start(StreamState* stream) {
     }
 }
 
-/// A stream is complete.
+/// Ends a stream that is complete.
 void MemorySystem::Impl::end(StreamState& stream) {
     finished_.push_back(stream.handle);
     first_completion_ = std::min(first_completion_, stream.result.end);
@@ -113,7 +112,7 @@ void MemorySystem::Impl::number_places() {
     });
 }
 
-/// A stream has moved on.
+/// Settles a stream that has moved on.
 void MemorySystem::Impl::settle(StreamState& stream) {
     if (stream.complete) return end(stream);
     stream.next = stream.first_arrival();
@@ -159,8 +158,8 @@ template <typename Resource>
     throw InternalError("a burst leaves a DRAM controller when that says so");
 }
 
-/// What is first: answers of controllers, or arrivals of the stream whose next one it is; `single`: only that
-/// one. False when nothing is left before the horizon and the first completion.
+/// Takes what comes first: answers of controllers, or arrivals of the stream whose next one it is; `single`:
+/// only that one. False when nothing is left before the horizon and the first completion.
 [[gnu::always_inline]] inline bool MemorySystem::Impl::turn(Cycles horizon, bool single) {
     const Cycles limit = std::min(horizon, first_completion_);
     const Cycles answer = next_answer(), time = arrivals_.time();
@@ -175,9 +174,9 @@ template <typename Resource>
     return true;
 }
 
-/// In order of time, so that nothing is ever served that something unknown could come before. Ties go by
-/// precedes(), within a stream to the older burst. Controllers that may answer before the next arrival work
-/// up to that answer first.
+/// Serves in order of time, so that nothing is ever served that something unknown could come before. Ties go
+/// by precedes(), within a stream to the older burst. Controllers that may answer before the next arrival
+/// work up to that answer first.
 Cycles MemorySystem::Impl::advance(Cycles horizon) {
     while (turn(horizon, false)) continue;
     served_until_ = std::max(served_until_, std::min(horizon, next_time()));
@@ -198,7 +197,7 @@ void MemorySystem::Impl::advance(StreamState& stream, Cycles until) {
 
 bool MemorySystem::Impl::advance_one(Cycles horizon) { return turn(horizon, true); }
 
-/// A burst has come to a link that chooses among those that wait when it becomes free.
+/// Called when a burst has come to a link that chooses among those that wait when it becomes free.
 void MemorySystem::Impl::arbitrate(StreamState& stream, StreamState::Arrival arrival) {
     const uint32_t resource = stream.stages[arrival.stage].resource;
     Link& link = links_[resource];
@@ -213,8 +212,8 @@ void MemorySystem::Impl::arbitrate(StreamState& stream, StreamState::Arrival arr
     settle(first);
 }
 
-/// Which of the bursts that wait for a link at `time`, or come then, goes next. Inputs stand in order of
-/// precedes().
+/// Chooses which of the bursts that wait for a link at `time`, or come then, goes next. Inputs stand in order
+/// of precedes().
 const MemorySystem::Impl::LinkInput& MemorySystem::Impl::grant(const std::vector<LinkInput>& inputs,
                                                                const Link& link, Cycles time) const {
     const LinkInput* best = nullptr;
@@ -235,7 +234,7 @@ const MemorySystem::Impl::LinkInput& MemorySystem::Impl::grant(const std::vector
     return *best;
 }
 
-/// The next burst of stage k enters its controller.
+/// Lets the next burst of stage k enter its controller.
 void MemorySystem::Impl::enter(StreamState& stream, int k) {
     const Burst& burst = stream.burst_at(k);
     const uint8_t side = stream.stages[k].side;
@@ -259,7 +258,7 @@ void MemorySystem::Impl::take_answers(Cycles now) {
     }
 }
 
-/// What the controllers have finished leaves them.
+/// Takes what the controllers have finished.
 void MemorySystem::Impl::take_answers() {
     for (const DdrAnswer& answer : burst_->answers()) {
         StreamState& stream = *answer.request.stream;

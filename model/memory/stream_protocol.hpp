@@ -37,7 +37,7 @@ class StreamExtension : public tlm::tlm_extension<StreamExtension> {
   public:
     StreamRequest request;
     StreamResult result;                     ///< complete at BEGIN_RESP
-    const StreamResult* progress = nullptr;  ///< what is known so far, from END_REQ to BEGIN_RESP; else null
+    const StreamResult* progress = nullptr;  ///< state known so far, from END_REQ to BEGIN_RESP; else null
 
     tlm::tlm_extension_base* clone() const override { return new StreamExtension(*this); }
     void copy_from(const tlm::tlm_extension_base& other) override {
@@ -72,11 +72,11 @@ struct StorageExtension : tlm::tlm_extension<StorageExtension> {
     }
 };
 
-/// What a unit that posts streams implements. Called at the kernel time of the completion; may post again.
+/// The interface of units that post streams. Called at the kernel time of the completion; may post again.
 class StreamClient {
   public:
     virtual ~StreamClient() = default;
-    /// The result is in transaction.extension.result.
+    /// Called when a stream is complete. The result is in transaction.extension.result.
     virtual void stream_completed(StreamTransaction& transaction) = 0;
 };
 
@@ -94,9 +94,9 @@ class StreamInitiator : public StreamBackwardInterface {
     /// InternalError.
     void post(StreamTransaction& transaction);
 
-    /// The storage behind a level, through the socket. InternalError where the interconnect has none.
+    /// Returns the storage of a level, through the socket. InternalError where the interconnect has none.
     values::MemoryLevel& direct_memory(Level level, unsigned engine);
-    /// Bytes of completed streams that the socket read from and wrote to a level.
+    /// Returns the bytes of completed streams that the socket read from and wrote to a level.
     uint64_t bytes(Level level, bool read) const { return bytes_[static_cast<size_t>(level)][read ? 0 : 1]; }
 
     tlm::tlm_sync_enum nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,

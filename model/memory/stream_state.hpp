@@ -54,7 +54,7 @@ struct Burst {
     }
 };
 
-/// Where the bursts of streams are recorded as they come to memories.
+/// Record of the bursts of streams as they come to memories.
 struct AccessTrace {
     traces::EventSink* sink = nullptr;
     const Clock* core = nullptr;
@@ -77,13 +77,13 @@ class StreamState {
                 std::array<uint64_t, 2> align_bytes, uint32_t link_queue);
     StreamBuffers take_buffers();
 
-    /// Arrival time of the next burst at stage k; never when none is known.
+    /// Returns the arrival time of the next burst at stage k; never when none is known.
     Cycles head(int k) const { return heads_[k]; }
     struct Arrival {
         Cycles time;  ///< never when none is known
         int stage;
     };
-    /// Of stages with equal times the last, where the older burst is.
+    /// Returns the first arrival; of stages with equal times the last, where the older burst is.
     Arrival first_arrival() const {
         Cycles time = heads_[0];
         size_t stage = 0;
@@ -93,44 +93,44 @@ class StreamState {
         }
         return {time, static_cast<int>(stage)};
     }
-    /// The next burst at stage k, a link, is not taken before.
+    /// Postpones the next burst at stage k, a link: it is not taken before.
     void postpone(int k, Cycles time) { heads_[k] = time; }
     Burst& burst_at(int k) { return ring_[next_[k] & mask_]; }
-    /// SRAM words or DRAM bursts touched, of either side.
+    /// Returns the SRAM words or DRAM bursts touched, of either side.
     uint64_t& accesses(uint8_t side) {
         return side == 1 ? result.destination_accesses : result.source_accesses;
     }
-    /// The next burst at stage k waited there.
+    /// Notes how long the next burst at stage k waited there.
     void wait(int k, Cycles cycles) { wait_of(next_[k], cycles); }
-    /// Burst `number` waited at a stage.
+    /// Notes how long burst `number` waited at a stage.
     void wait_of(uint64_t number, Cycles cycles) {
         if (number == 0) first_waits_ += cycles;
     }
-    /// Of the next burst at stage k.
+    /// Returns the number of the next burst at stage k.
     uint64_t number_at(int k) const { return next_[k]; }
-    /// The next burst at stage k, which is `burst`, was served, and leaves the stage at `done`.
+    /// Notes that the next burst at stage k, which is `burst`, was served, and leaves the stage at `done`.
     void leave(int k, Burst& burst, Cycles done);
-    /// The next burst at stage k, a dram_request, entered a controller. Its number.
+    /// Returns the next burst at stage k, a dram_request, entered a controller. Its number.
     uint64_t enter(int k);
-    /// A burst that entered a controller before stage k is done at that time: it leaves behind the older
-    /// ones.
+    /// Notes that a burst that entered a controller before stage k is done at that time: it leaves after the
+    /// older ones.
     void answer(int k, uint64_t number, Cycles done);
     Burst& burst_of(uint64_t number) { return at(number); }
 
     StreamResult result;
     const StreamPath* path;
-    const StreamStage* stages;  ///< of the path
+    const StreamStage* stages;  ///< stages of the path
     int stage_count;
     bool complete = false;
     uint8_t priority;
     uint16_t unit;
-    uint64_t order = 0;  ///< of opening
+    uint64_t order = 0;  ///< order of opening
     uint32_t handle = 0;
     size_t place = 0;                    ///< among the active streams
     Arrival next{never, 0};              ///< kept by the stepper
     const AccessTrace* trace = nullptr;  ///< null: not recorded
 
-    /// A burst comes to the memory at a side of the stream, at its time.
+    /// Records that a burst comes to the memory at a side of the stream, at its time.
     void record_access(const Burst& burst, uint8_t side) const;
     uint32_t task() const { return task_; }
     uint32_t op() const { return op_; }
@@ -138,18 +138,18 @@ class StreamState {
   private:
     const Burst& at(uint64_t index) const { return ring_[index & mask_]; }
     Burst& at(uint64_t index) { return ring_[index & mask_]; }
-    /// A controller has bursts of the stream that will leave at stage k.
+    /// True if a controller has bursts of the stream that will leave at stage k.
     bool in_controller(int k) const {
         return k > 0 && stages[k].kind == StreamStage::Kind::dram_response && next_[k] < next_[k - 1];
     }
     static constexpr Cycles not_answered = 0;
-    /// Stage k waits until the link behind it has room. What a controller answers is not held up.
+    /// True if stage k waits until the link after it has room. What a controller answers is not held up.
     bool holds_back(int k) const {
         return queue_ != 0 && k + 1 < stage_count && next_[k] >= queue_ &&
                stages[k + 1].kind == StreamStage::Kind::link &&
                stages[k].kind != StreamStage::Kind::dram_response;
     }
-    /// A burst has come to stage k, and waits because the link behind it is full.
+    /// True if a burst has come to stage k, and waits because the link after it is full.
     bool held_back(int k) const { return holds_back(k) && next_[k + 1] + queue_ <= next_[k]; }
     void arrive_in_queue(int k);
     void move_queues(int k, uint64_t served, Cycles out);
@@ -174,31 +174,31 @@ class StreamState {
     uint64_t pace_quotient_ = 0,
              pace_remainder_ = 0;              ///< floor and rest of issued bytes * pace_cycles / total
     uint64_t plain_bursts_ = 0;                ///< so many more have full size and begin no run
-    std::array<uint64_t, 2> plain_address_{};  ///< of the next of them
-    uint32_t step_bytes_ = 0;                  ///< of the cached pace step and port time
+    std::array<uint64_t, 2> plain_address_{};  ///< address of the next of them
+    uint32_t step_bytes_ = 0;                  ///< size of the cached pace step and port time
     uint64_t step_quotient_ = 0, step_remainder_ = 0;
     Cycles port_cycles_ = 0;
 
     uint64_t queue_;               ///< bursts that a link holds; 0: any number
-    std::vector<Cycles> last_in_;  ///< with a queue: by stage, when the last burst was taken
+    std::vector<Cycles> last_in_;  ///< with a queue: when the last burst was taken, indexed by stage
     std::vector<Cycles> left_;     ///< with a queue: when burst n left stage k, at k * queue_ + n % queue_
     bool waits_at_issue_ = false;  ///< the next burst is held back at stage 0
     std::vector<Burst> ring_;
     uint64_t mask_;
-    std::array<Cycles, max_stages> heads_;  ///< by stage, see head()
+    std::array<Cycles, max_stages> heads_;  ///< indexed by stage, see head()
     std::array<uint64_t, max_stages> next_;
     std::array<Cycles, max_stages> last_out_;
     Cycles issue_free_;
-    Cycles port_cycle_ = ~Cycles{0};  ///< of the last issue
+    Cycles port_cycle_ = ~Cycles{0};  ///< cycle of the last issue
     uint64_t port_used_ = 0;          ///< bytes issued in it
     Cycles last_delivery_;
     Cycles max_lateness_ = 0;
-    Cycles first_issue_ = 0, first_waits_ = 0;  ///< of the first burst
+    Cycles first_issue_ = 0, first_waits_ = 0;  ///< issue and waits of the first burst
     traces::Cause latency_cause_ = traces::Cause::stalled_operand_sram_access;
     uint32_t short_bytes_ = 0;  ///< a burst below them is one access of an SRAM that could carry more
 };
 
-/// When the pace issues the burst that begins at the bytes issued so far; then moves on by the step.
+/// Returns when the pace issues the burst that begins at the bytes issued so far; then moves on by the step.
 inline Cycles StreamState::take_pace() {
     const Cycles time = result.start + pace_offset_ + pace_quotient_;
     pace_quotient_ += step_quotient_;
@@ -292,8 +292,8 @@ inline void StreamState::make_room(int k, uint64_t served, Cycles out) {
     if (heads_[k - 1] == never && present(k - 1) && holds_back(k - 1)) arrive_in_queue(k - 1);
 }
 
-/// The next burst of stage k has come to it, and is taken as soon as the link behind has room, and not before
-/// the burst before it.
+/// Notes that the next burst of stage k has come to it: it is taken as soon as the following link has room,
+/// and not before the burst before it.
 inline void StreamState::arrive_in_queue(int k) {
     if (stages[k].kind == StreamStage::Kind::dram_response) return;
     if (k == 0) waits_at_issue_ = held_back(0);
@@ -314,7 +314,7 @@ inline void StreamState::arrive_in_queue(int k) {
     heads_[k] = burst.time = last = burst.time + late;
 }
 
-/// With queues: burst `served`, counted from 1, has left stage k.
+/// Moves the queues: burst `served`, counted from 1, has left stage k.
 inline void StreamState::move_queues(int k, uint64_t served, Cycles out) {
     if (k > 0 && served < next_[k - 1]) arrive_in_queue(k);
     make_room(k, served, out);

@@ -60,7 +60,7 @@ tlm::tlm_sync_enum Sequencer::ask(int port, tlm::tlm_generic_payload& payload, t
                                   sc_core::sc_time&) {
     auto* request = payload.get_extension<ProductRequest>();
     if (phase != tlm::BEGIN_REQ || request == nullptr)
-        throw InternalError("a sequencer was asked for something that is no product");
+        throw InternalError("a sequencer was asked for something that is not a product");
     request->port = port;
     arbiter->product_wanted(*request);
     return tlm::TLM_ACCEPTED;
@@ -74,7 +74,7 @@ void Sequencer::answer(const ProductRequest& request, tlm::tlm_phase phase) {
 tlm::tlm_sync_enum Sequencer::nb_transport_bw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
                                               sc_core::sc_time&) {
     TaskCommand* answered = payload.get_extension<TaskCommand>();
-    if (answered == nullptr) throw InternalError("a unit answered something that is no command");
+    if (answered == nullptr) throw InternalError("a unit answered something that is not a command");
     if (phase == tlm::END_REQ) {
         arbiter->issue_free(*answered);
         return tlm::TLM_ACCEPTED;

@@ -10,7 +10,7 @@
 
 namespace kpu::model {
 
-/// What sequencers tell the arbiter. It only collects: it acts in the next delta.
+/// Calls from sequencers to the arbiter. It only collects: it acts in the next delta.
 class ArbiterInterface : public virtual sc_core::sc_interface {
   public:
     virtual void task_completed(TaskCommand& command) = 0;
@@ -18,11 +18,11 @@ class ArbiterInterface : public virtual sc_core::sc_interface {
     virtual void product_wanted(const ProductRequest& request) = 0;
 };
 
-/// Where a unit is wired to: the sequencer's command socket, and the unit's own.
+/// Wiring of a unit: the sequencer's command socket, and the unit's own.
 struct CommandRoute {
     uint16_t unit = traces::no_unit;
-    uint32_t socket = 0;     ///< of the sequencer
-    uint32_t unit_port = 0;  ///< of the unit
+    uint32_t socket = 0;     ///< socket of the sequencer
+    uint32_t unit_port = 0;  ///< port of the unit
 };
 
 /// The sequencer of one engine: gives tasks to its engine's units, and to system DMAs; and products of kernels that
@@ -35,12 +35,12 @@ class Sequencer : public sc_core::sc_module, public tlm::tlm_bw_transport_if<Com
 
     sc_core::sc_vector<CommandInitiatorSocket> command;
     sc_core::sc_port<ArbiterInterface> arbiter;
-    /// Of every vector unit of the engine.
+    /// Product requests from every vector unit of the engine.
     tlm_utils::multi_passthrough_target_socket<Sequencer, command_bus_bits, CommandProtocol, 0,
                                                sc_core::SC_ZERO_OR_MORE_BOUND>
         products;
 
-    /// What a sequencer is to give to a unit.
+    /// An order for a sequencer: what it is to give to a unit.
     struct Order {
         execution::TaskInstance* task = nullptr;
         uint16_t unit = traces::no_unit, partner = traces::no_unit, first_unit = traces::no_unit;

@@ -111,7 +111,7 @@ void TaskArbiter::collect() {
     for (TaskCommand* command : done_) complete(*command);
 }
 
-/// Whether the task is complete: a launch is when its last unit is through.
+/// True if the task is complete: a launch is when its last unit is through.
 bool TaskArbiter::complete(TaskCommand& command) {
     execution::TaskInstance& task = *command.task;
     command.last = command.product == nullptr && leave(command);
@@ -142,7 +142,8 @@ uint32_t TaskArbiter::sequencer_of(const TaskQueue& wanted, uint16_t unit) const
     return static_cast<uint32_t>(wanted.sequencer >= 0 ? wanted.sequencer : (*parts_.units)[unit].engine);
 }
 
-/// The earliest-issued task of a class, on the least loaded engine that can take it now, lowest unit first.
+/// Places the earliest-issued task of a class on the least loaded engine that can take it now, lowest unit
+/// first.
 bool TaskArbiter::place(const TaskQueue& wanted, Cycles now, Placement& best) const {
     execution::TaskInstance* const task = wanted.first_ready();
     if (task == nullptr || (best.task != nullptr && best.task->serial < task->serial)) return false;
@@ -180,8 +181,8 @@ uint16_t TaskArbiter::free_array(const ProductRequest& request) const {
     return traces::no_unit;
 }
 
-/// Products compete with tasks for the arrays of their engine, by the issue of the kernel's task. A kernel with tiles
-/// has one unit, and that one product at a time.
+/// Places a product. Products compete with tasks for the arrays of their engine, by the issue of the kernel's
+/// task. A kernel with tiles has one unit, and that one product at a time.
 void TaskArbiter::place_product(Cycles now, Placement& best) const {
     for (const ProductRequest* request : products_) {
         if (best.task != nullptr && best.task->serial < request->task->serial) continue;
@@ -203,8 +204,8 @@ void TaskArbiter::dispatch(Cycles now) {
     }
 }
 
-/// When a sequencer comes to a ready task that its units could take already; `never` when all that is ready
-/// waits for units.
+/// Returns when a sequencer comes to a ready task that its units could take already; `never` when all that is
+/// ready waits for units.
 Cycles TaskArbiter::next_dispatch() const {
     const auto is_free = [&](uint16_t unit) { return parts_.board->is_free(unit); };
     Cycles next = never;
@@ -274,7 +275,7 @@ void TaskArbiter::give(const Placement& placement, const Launch* launch, Cycles 
     });
 }
 
-/// Whether the launch has a workgroup for one more unit, this one, and room for the workgroup's memory.
+/// True if the launch has a workgroup for one more unit, this one, and room for the workgroup's memory.
 bool TaskArbiter::may_join(const Launch& launch, uint16_t unit) const {
     if (!parts_.board->is_free(unit) || launch.units.size() >= launch.most_units) return false;
     if (launch.shared->work && !launch.shared->work->left()) return false;
@@ -284,7 +285,7 @@ bool TaskArbiter::may_join(const Launch& launch, uint16_t unit) const {
     return static_cast<uint64_t>(there) < launch.task->task->launch->units_per_engine;
 }
 
-/// Another unit for the launch that started first.
+/// Adds another unit for the launch that started first.
 bool TaskArbiter::join(Cycles now) {
     for (Launch& launch : launches_) {
         for (const uint16_t unit : launch.queue->units) {
@@ -298,7 +299,7 @@ bool TaskArbiter::join(Cycles now) {
     return false;
 }
 
-/// Whether no unit has the task any more.
+/// True if no unit has the task any more.
 bool TaskArbiter::leave(const TaskCommand& command) {
     const auto launch = std::find_if(launches_.begin(), launches_.end(),
                                      [&](const Launch& known) { return known.task == command.task; });

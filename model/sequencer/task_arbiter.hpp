@@ -13,7 +13,7 @@
 
 namespace kpu::model {
 
-/// What ends a call of the kernel early.
+/// Conditions that end a call of the kernel early.
 struct StopControl {
     bool at_task = false;                          ///< after the next completion
     const std::atomic<bool>* interrupt = nullptr;  ///< may be null
@@ -21,7 +21,7 @@ struct StopControl {
     bool task_completed = false;
     bool interrupted = false;
     bool finished = false;
-    bool asked = false;  ///< by Device::pause()
+    bool asked = false;  ///< set by Device::pause()
 };
 
 /// The last task that completed.
@@ -40,7 +40,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
     SC_HAS_PROCESS(TaskArbiter);
     struct Parts {
         const std::vector<traces::UnitInfo>* units = nullptr;
-        std::vector<uint32_t> partner_bytes_per_cycle;  ///< by engine: of its DMAs
+        std::vector<uint32_t> partner_bytes_per_cycle;  ///< indexed by engine: bytes per cycle of its DMAs
         std::vector<uint16_t> sequencer_units;          ///< unit ids
         Clock core{1};
         Cycles dispatch_cycles = 1;
@@ -52,7 +52,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
         ErrorSlot* errors = nullptr;
     };
     TaskArbiter(const sc_core::sc_module_name& name, Parts parts);
-    /// Once, before the first step. sequencers: by engine.
+    /// Connects the arbiter; called once, before the first step.
     void attach(execution::Controller& controller, std::vector<Sequencer*> sequencers);
 
     const char* kind() const override { return "task_arbiter"; }
@@ -67,11 +67,11 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
 
     const CompletedTask& last_completed() const { return last_; }
     const std::vector<TaskCommand*>& running() const { return running_; }
-    /// Completed instances of a statement.
+    /// Returns the completed instances of a statement.
     uint64_t completions(uint32_t statement) const {
         return statement < completions_.size() ? completions_[statement].count : 0;
     }
-    /// When the last of them completed.
+    /// Returns when the last of them completed.
     Cycles completed_at(uint32_t statement) const {
         return statement < completions_.size() ? completions_[statement].last : 0;
     }
@@ -118,8 +118,8 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
     execution::Controller* controller_ = nullptr;
     std::vector<Sequencer*> sequencers_;
     bool started_ = false;
-    std::vector<uint32_t> load_;         ///< by engine: tasks running
-    std::vector<Cycles> dispatch_free_;  ///< by sequencer
+    std::vector<uint32_t> load_;         ///< tasks running on each engine
+    std::vector<Cycles> dispatch_free_;  ///< indexed by sequencer
     std::vector<TaskCommand*> completed_, freed_;
     std::vector<TaskCommand*> done_;  ///< only within collect(): its memory is kept
     std::vector<TaskCommand*> running_;
@@ -130,7 +130,7 @@ class TaskArbiter : public sc_core::sc_module, public ArbiterInterface, public e
         uint64_t count = 0;
         Cycles last = 0;
     };
-    std::vector<Completions> completions_;  ///< by statement, as far as needed
+    std::vector<Completions> completions_;  ///< indexed by statement, as far as needed
     sc_core::sc_event arbitrate_;
 };
 

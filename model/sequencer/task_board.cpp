@@ -19,7 +19,7 @@ TaskQueue queue_for(const BoundTask& task) {
     return queue;
 }
 
-/// Units that such a task may take are numbered below this.
+/// Returns the units that such a task may take are numbered below this.
 int instances_of(const execution::UnitDemand& demand, const std::vector<traces::UnitInfo>& units) {
     int count = 0;
     for (const traces::UnitInfo& unit : units) {
@@ -52,7 +52,7 @@ TaskBoard::TaskBoard(const BoundProgram& program, const std::vector<traces::Unit
     find_arrays(units);
 }
 
-/// Those of the engines on which kernels with products may run.
+/// Finds the arrays of the engines on which kernels with products may run.
 void TaskBoard::find_arrays(const std::vector<traces::UnitInfo>& units) {
     multiplies_.assign(units.size(), false);
     for (size_t t = 0; t < program_.tasks.size(); ++t) {

@@ -23,12 +23,12 @@ struct TaskQueue {
     std::vector<uint16_t> units;     ///< that may execute them, ascending
     std::vector<uint16_t> partners;  ///< that may be their second unit, ascending
 
-    /// The earliest-issued one that misses tokens, or that is ready; null when there is none.
+    /// Returns the earliest-issued one that misses tokens, or that is ready; null when there is none.
     const execution::TaskInstance* first_waiting() const {
         return waiting.empty() ? nullptr : &waiting.front();
     }
     execution::TaskInstance* first_ready() const { return ready.empty() ? nullptr : ready.top(); }
-    /// Whether its tasks can run on no other unit of that kind: while they wait, this one is not idle.
+    /// True if its tasks can run on no other unit of that kind: while they wait, this one is not idle.
     bool needs(uint16_t one) const {
         const auto only = [one](const std::vector<uint16_t>& list) {
             return list.size() == 1 && list[0] == one;
@@ -43,20 +43,20 @@ struct TaskQueue {
     };
     using Hook = boost::intrusive::member_hook<execution::TaskInstance, execution::TaskInstance::ListHook,
                                                &execution::TaskInstance::list_hook>;
-    /// In order of issue. No count, no memory: tasks come and go at every instant.
+    /// Waiting tasks in order of issue. No count, no memory: tasks come and go at every instant.
     boost::intrusive::list<execution::TaskInstance, Hook, boost::intrusive::constant_time_size<false>>
         waiting;
     std::priority_queue<execution::TaskInstance*, std::vector<execution::TaskInstance*>, IssuedLater> ready;
 };
 
-/// The one issued first; either may be null.
+/// Returns the one issued first; either may be null.
 inline const execution::TaskInstance* earlier(const execution::TaskInstance* a,
                                               const execution::TaskInstance* b) {
     if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
     return b->serial < a->serial ? b : a;
 }
 
-/// Every live task that is not running, and which units can take one. Written by the arbiter, read by the
+/// Every live task that is not running, and the units that can take it. Written by the arbiter, read by the
 /// accounting.
 class TaskBoard {
   public:
@@ -68,9 +68,9 @@ class TaskBoard {
     void started(execution::TaskInstance& task);  ///< the first ready one of its queue
     void occupy(uint16_t unit, const execution::TaskInstance& task) { holders_[unit] = &task; }
     void release(uint16_t unit) { holders_[unit] = nullptr; }
-    /// Whether the unit could take a task now.
+    /// True if the unit could take a task now.
     bool is_free(uint16_t unit) const { return holders_[unit] == nullptr; }
-    /// The task for which the unit takes no other one; null when it is free.
+    /// Returns the task for which the unit takes no other one; null when it is free.
     const execution::TaskInstance* holder(uint16_t unit) const { return holders_[unit]; }
 
     std::vector<TaskQueue>& queues() { return queues_; }
@@ -78,11 +78,11 @@ class TaskBoard {
     const TaskQueue& queue_of(const execution::TaskInstance& task) const { return queues_[index_of(task)]; }
     /// Queues whose tasks may occupy the unit.
     const std::vector<uint32_t>& queues_of_unit(uint16_t unit) const { return by_unit_[unit]; }
-    /// Whether tasks of the program may keep it busy: its own, or kernels that have products done by it.
+    /// True if tasks of the program may keep it busy: its own, or kernels that have products done by it.
     bool is_used(uint16_t unit) const { return !by_unit_[unit].empty() || multiplies_[unit]; }
-    /// Whether kernels may have products done by it.
+    /// True if kernels may have products done by it.
     bool multiplies(uint16_t unit) const { return multiplies_[unit]; }
-    /// The earliest-issued task that is not running; null when there is none.
+    /// Returns the earliest-issued task that is not running; null when there is none.
     const execution::TaskInstance* earliest() const;
 
   private:
@@ -101,11 +101,11 @@ class TaskBoard {
     const BoundProgram& program_;
     std::vector<TaskQueue> queues_;
     std::vector<uint32_t> queue_of_task_;
-    /// Of tasks whose instance differs by iteration: by task, by instance.
+    /// Queues of tasks whose instance differs by iteration, indexed by task, then instance.
     std::unordered_map<size_t, std::vector<uint32_t>> queues_of_instances_;
     std::vector<std::vector<uint32_t>> by_unit_;
-    std::vector<bool> multiplies_;                         ///< by unit
-    std::vector<const execution::TaskInstance*> holders_;  ///< by unit; null: free
+    std::vector<bool> multiplies_;                         ///< indexed by unit
+    std::vector<const execution::TaskInstance*> holders_;  ///< indexed by unit; null: free
 };
 
 }  // namespace kpu::model

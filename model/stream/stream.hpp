@@ -15,11 +15,12 @@ constexpr Cycles never = ~Cycles{0};  ///< a time that does not come, or is not 
 /// Place of a unit that belongs to no engine (the system DMA): it sits at L2.
 constexpr uint16_t no_engine = 0xffff;
 
-/// One end of a stream: a strided pattern in a memory level, or the unit that posted it.
+/// An end of a stream: a strided pattern in a memory level, or the unit that posted it.
 struct StreamSide {
     bool is_memory = false;
     Level level = Level::ddr;
-    uint16_t engine = 0;        ///< of L1; of the poster when the side is the unit (no_engine: a device unit)
+    /// Engine of L1, or of the poster when the side is the unit (no_engine: a device unit).
+    uint16_t engine = 0;
     values::Footprint pattern;  ///< walked with dimension 0 fastest
     uint32_t repeat = 1;        ///< the pattern is walked this many times (operands read once per fold)
 };
@@ -33,11 +34,11 @@ struct StreamRequest {
     uint32_t op = 0;
     uint8_t priority = 0;  ///< lower first
     StreamSide source, destination;
-    uint32_t port_bytes_per_cycle = 64;  ///< of the poster
+    uint32_t port_bytes_per_cycle = 64;  ///< port of the poster
     uint32_t burst_bytes = 64;
     uint32_t max_outstanding = 16;  ///< bursts issued and not yet delivered
-    /// What the poster has buffers for: bursts cut short by a run's end may be outstanding until they fill
-    /// it, though more than max_outstanding. 0: their length does not matter.
+    /// Buffers of the poster: bursts cut short by a run's end may be outstanding until they fill it, though
+    /// more than max_outstanding. 0: their length does not matter.
     uint32_t buffer_bytes = 0;
     uint32_t descriptor_cycles = 0;  ///< before the first burst is issued
     uint32_t row_cycles = 0;         ///< before the first burst of each contiguous run of either side
@@ -47,9 +48,8 @@ struct StreamRequest {
     Cycles pace_cycles = 0;
 };
 
-/// What slowed a stream from `from` on, until the next entry or its end. busy_useful: nothing did, it moves
-/// at the pace its poster asked for. An entry may become known after `from`: it is decided when the burst
-/// that it explains is.
+/// Change of what slowed a stream from `from` on, until the next entry or its end. An entry may become known
+/// after `from`: it is decided when the burst that it explains is.
 struct LimiterChange {
     Cycles from;
     traces::Cause cause;
@@ -67,7 +67,7 @@ struct StreamResult {
     uint32_t links = 0;  ///< that its bytes cross
     uint64_t bank_conflict_cycles = 0;
 
-    /// As new, but keeps the list's memory.
+    /// Clears it, but keeps the list's memory.
     void clear() {
         std::vector<LimiterChange> list = std::move(limiters);
         list.clear();

@@ -16,7 +16,8 @@ namespace kpu::model {
 struct Product {
     ElemType a = ElemType::none, b = ElemType::none, result = ElemType::none;
     uint64_t groups = 0, m = 0, n = 0, k = 0;
-    uint64_t address = 0;  ///< in L1: both operands and the result cross it there, one behind the other
+    /// Address in L1: both operands and the result cross it there, one after the other.
+    uint64_t address = 0;
     uint32_t op = traces::background_op;
 
     friend bool operator<(const Product& x, const Product& y) {
@@ -36,9 +37,9 @@ struct ProductRequest : tlm::tlm_extension<ProductRequest> {
     tlm::tlm_generic_payload* payload = nullptr;  ///< that carries it
     Product product;
     execution::TaskInstance* task = nullptr;  ///< the kernel's
-    uint16_t first_unit = traces::no_unit;    ///< of the kernel's launch
+    uint16_t first_unit = traces::no_unit;    ///< first unit of the kernel's launch
     uint16_t engine = no_engine;
-    int port = 0;  ///< of the sequencer, which sets it: where the answers go
+    int port = 0;  ///< port of the sequencer, which sets it: where the answers go
 
     tlm::tlm_extension_base* clone() const override { return new ProductRequest(*this); }
     void copy_from(const tlm::tlm_extension_base& other) override {

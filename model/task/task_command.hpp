@@ -45,7 +45,7 @@ struct TaskCommand : tlm::tlm_extension<TaskCommand> {
     uint32_t port = 0;  ///< command socket of the unit that the answers go to
     uint32_t sequencer = 0;
     bool freed = false;  ///< END_REQ was sent
-    /// Of the kernel that is the task: all that the unit has to do of it. Null: the task itself.
+    /// Request of the kernel that is the task: all that the unit has to do of it. Null: the task itself.
     const ProductRequest* product = nullptr;
     /// A launch of a kernel, which may have several units: each has a command of its own.
     std::shared_ptr<values::kernel::SharedLaunch> launch;
@@ -55,7 +55,7 @@ struct TaskCommand : tlm::tlm_extension<TaskCommand> {
     // filled in by the unit
     const TaskPlan* plan = nullptr;            ///< from BEGIN_REQ on
     std::shared_ptr<const TaskPlan> own_plan;  ///< keeps it, for a task that runs once
-    values::MemoryMap* memory = nullptr;  ///< what its memory socket reaches: the task's bytes go this way
+    values::MemoryMap* memory = nullptr;  ///< memory that its socket reaches: the task's bytes go this way
     TaskReport report;
 
     tlm::tlm_extension_base* clone() const override { return new TaskCommand(*this); }

@@ -11,20 +11,21 @@ namespace kpu::model {
 class TaskObserver {
   public:
     virtual ~TaskObserver() = default;
-    /// Time reaches core cycle `now`; nothing that happens at `now` has happened yet. May come again for the
-    /// same cycle.
+    /// Called when time reaches core cycle `now`; nothing that happens at `now` has happened yet. May come
+    /// again for the same cycle.
     virtual void advanced(Cycles) {}
     virtual void issued(const execution::TaskInstance&) {}
     virtual void ready(const execution::TaskInstance&) {}
-    /// A sequencer is busy with a dispatch over [from, to).
+    /// Called when a sequencer is busy with a dispatch over [from, to).
     virtual void dispatched(uint16_t /*sequencer_unit*/, Cycles /*from*/, Cycles /*to*/) {}
-    /// The unit has planned it.
+    /// Called when the unit has planned it.
     virtual void started(const TaskCommand&) {}
-    /// The instance is still valid; tokens have not moved yet.
+    /// Called when it is complete. The instance is still valid; tokens have not moved yet.
     virtual void completed(const TaskCommand&) {}
-    /// The arbiter has done what could be done so far in this instant.
+    /// Called when the arbiter has done what could be done so far in this instant.
     virtual void arbitrated() {}
-    /// The run ends at `end`; `running`: tasks that will not complete, each with end as the end of its report.
+    /// Called when the run ends at `end`; `running`: tasks that will not complete, each with end as the end
+    /// of its report.
     virtual void finished(Cycles /*end*/, const std::vector<TaskCommand*>& /*running*/) {}
 };
 

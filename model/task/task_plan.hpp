@@ -37,7 +37,8 @@ struct EnergyAction {
     std::string name;
     uint64_t count = 0;
     Basis basis = Basis::task;
-    /// In the table of prices, found when it is booked first: a table need not price what never happens.
+    /// Index in the table of prices, found when it is booked first: a table need not price what never
+    /// happens.
     mutable std::optional<traces::ActionId> id{};
 };
 
@@ -45,14 +46,14 @@ struct EnergyAction {
 struct MacWork {
     ElemType a = ElemType::none, b = ElemType::none;
     std::string type;              ///< name of the array's rate
-    uint64_t device_peak_q16 = 1;  ///< of all arrays of the device, per core cycle, in 1/65536
+    uint64_t device_peak_q16 = 1;  ///< peak of all arrays of the device, per core cycle, in 1/65536
 };
 
-/// What a unit does for a task: the terms of its formula, its streams, its work, its energy. Nothing here
-/// depends on the iteration, so a unit plans a statement once. unit.md has the meaning of the terms; times are
-/// core cycles.
+/// Plan of a unit for a task: the terms of its formula, its streams, its work, its energy. Nothing here
+/// depends on the iteration, so a unit plans a statement once. unit.md has the meaning of the terms; times
+/// are core cycles.
 struct TaskPlan {
-    /// How it is known where the time of an execution went.
+    /// Way in which the time of an execution is known.
     enum class Course : uint8_t {
         formula,  ///< fill, steady state and drain, and what streams were late
         stream,   ///< a mover: the limiters of its one stream
@@ -70,9 +71,9 @@ struct TaskPlan {
     Cycles uneven = 0;                 ///< operands that the unit does not ask for evenly are so much later
     uint64_t work = 0;                 ///< done in the steady state: MACs, elements; bytes of a mover
     uint64_t repeated = 0;             ///< MACs beside `work` that other tasks do too, of overlapping tiles
-    uint64_t peak_q16 = 1;             ///< of that, per cycle, in 1/65536
+    uint64_t peak_q16 = 1;             ///< its peak per cycle, in 1/65536
     uint64_t unit_cycles_q16 = 65536;  ///< cycles of the unit's own clock in a core cycle, in 1/65536
-    uint64_t processing_elements = 0;  ///< of an array
+    uint64_t processing_elements = 0;  ///< processing elements of an array
     std::optional<MacWork> macs;       ///< `work` is multiply-accumulates
     std::vector<PlannedStream> operands, results;
     std::vector<EnergyAction> energy;

@@ -24,7 +24,7 @@ SramTime::SramTime(const proto::Sram& sram, double cycle)
     bytes_per_cycle = std::min(ports_ * port_, banks_ * of_bank) / cycle_;
 }
 
-/// Of the bank with the most blocks.
+/// Returns the cycles of the bank with the most blocks.
 double SramTime::bank_cycles(double bytes) const { return std::ceil(std::min(bytes, interleave_) / bank_); }
 
 double SramTime::share_of(double bytes) const {

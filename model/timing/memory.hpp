@@ -1,6 +1,6 @@
 #pragma once
-// What scratchpads, links and clocks of a platform give, in cycles of the core: for what predicts or bounds time. The
-// memory system itself goes burst by burst (model/memory).
+// Rates of scratchpads, links and clocks of a platform, in cycles of the core: for what predicts or bounds
+// time. The memory system itself goes burst by burst (model/memory).
 #include "platforms/platform.pb.h"
 
 namespace kpu::timing {
@@ -23,9 +23,11 @@ class SramTime {
     /// Most that it moves, bytes per core cycle.
     double bytes_per_cycle = 1;
 
-    /// Core cycles of the whole scratchpad that an access of so many bytes takes, in either direction.
+    /// Returns core cycles of the whole scratchpad that an access of so many bytes takes, in either
+    /// direction.
     double share_of(double bytes) const;
-    /// Until an access of so many bytes has passed a port and banks that are free, without the latency.
+    /// Returns the cycles until an access of so many bytes has passed a port and banks that are free, without
+    /// the latency.
     double through(double bytes) const;
 
   private:
@@ -40,10 +42,10 @@ struct LinkTime {
     double cycle = 1;  ///< core cycles of one of its own
     double hop = 0;    ///< latency, core cycles
     double queue = 0;  ///< bursts of a stream that it holds; 0: any number
-    double bytes_per_cycle() const { return width / cycle; }  ///< of the core
+    double bytes_per_cycle() const { return width / cycle; }  ///< bytes per cycle of the core
 };
 
-/// Of an engine, and the one between DRAM and L2.
+/// Returns the link of an engine, or the one between DRAM and L2.
 LinkTime engine_link(const proto::Platform& platform);
 LinkTime system_link(const proto::Platform& platform);
 

@@ -27,7 +27,7 @@ class Port {
     Port(uint64_t bits_per_cycle, uint32_t element_bits)
         : width_(bits_per_cycle), element_bits_(element_bits) {}
     bool brings_in_a_cycle(double elements) const { return elements * element_bits_ <= double(width_); }
-    /// The first cycle in which the array can take the next word, of so many elements.
+    /// Returns the first cycle in which the array can take the next word, of so many elements.
     Cycles ready(uint64_t elements) {
         const uint64_t need = elements * element_bits_;
         const Cycles room = count_ < ahead ? 0 : taken_[count_ % ahead] + 2;
@@ -65,8 +65,8 @@ bool too_many(const Cut& down, const Cut& across, uint64_t groups, uint64_t word
     return double(down.tiles) * double(across.tiles) * double(groups) * double(words) > most_words;
 }
 
-/// Both operands pass through the array in the same cycles; a fold may end no sooner than the one before has
-/// drained.
+/// Returns the stall when both operands pass through the array in the same cycles; a fold may end no sooner
+/// than the one before has drained.
 std::optional<Cycles> output_stationary(const SystolicArray& array, const GemmShape& s, Port a, Port b,
                                         uint64_t words) {
     const double vectors = double(s.k) / double(words);

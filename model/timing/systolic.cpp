@@ -59,7 +59,8 @@ void count_traffic(const SystolicArray& array, const GemmShape& s, const Tiling&
     time.partial_reads *= s.groups;
 }
 
-/// Every fold pays its whole fill; one cycle less per layer, as the reference tool counts.
+/// Computes the terms of `compat`: every fold pays its whole fill; one cycle less per layer, as the reference
+/// tool counts.
 void compat_terms(const SystolicArray& array, uint64_t groups, uint64_t per_fold, SystolicTime& time) {
     const bool os = array.dataflow == proto::SystolicArray::os;
     const uint64_t load = os ? 0 : array.rows, skew = array.rows + array.cols - 2;
@@ -69,13 +70,14 @@ void compat_terms(const SystolicArray& array, uint64_t groups, uint64_t per_fold
     // the last cycle of each layer comes out of the fill, or of what there is where it is shorter (1 x 1)
     Cycles& shortened = time.fill >= groups ? time.fill : os ? time.steady : time.weight_load;
     shortened -= groups;
-    // Of os the corner's sum is complete when its last operands are in, and the others follow along the skew.
+    // In os the corner's sum is complete when its last operands are in, and the others follow along the skew.
     // The last cycle at the latest: results of the reference tool leave within its total.
     time.first_result = std::min<Cycles>(os ? per_fold : load + skew + 1, time.total() - (time.total() > 0));
     time.operands_in = time.occupancy = time.total();
 }
 
-/// How a fold's stream goes in: `runs` times `full` commands of `command_rows` vectors and one of `last`.
+/// Commands that a fold's stream goes in: `runs` times `full` commands of `command_rows` vectors and one of
+/// `last`.
 struct Commands {
     uint64_t runs = 1, full = 0, last = 0;
 };
@@ -86,12 +88,12 @@ Commands commands_of(const SystolicArray& array, const GemmShape& shape, const T
     return {ceil_div(tiles.stream, run), (run - 1) / array.command_rows, (run - 1) % array.command_rows + 1};
 }
 
-/// What one command of so many vectors takes.
+/// Returns the time of one command of so many vectors.
 double command_time(const SystolicArray& array, uint64_t vectors) {
     return std::max(double(vectors) / array.rate, double(array.command_cycles));
 }
 
-/// Cycles of a fold's stream: no command follows another sooner than `command_cycles`.
+/// Returns the cycles of a fold's stream: no command follows another sooner than `command_cycles`.
 uint64_t stream_cycles(const SystolicArray& array, const GemmShape& shape, const Tiling& tiles) {
     const double rate_bound = double(tiles.stream) / array.rate;
     if (array.command_cycles == 0 || array.timing == proto::SystolicArray::compat ||
@@ -104,15 +106,16 @@ uint64_t stream_cycles(const SystolicArray& array, const GemmShape& shape, const
     return static_cast<uint64_t>(std::ceil(all));
 }
 
-/// Cycles of a fold's stream behind which the next fold's stationary elements enter: those of its last command.
+/// Returns the cycles of a fold's stream after which the next fold's stationary elements enter: those of its
+/// last command.
 uint64_t last_command_cycles(const SystolicArray& array, const GemmShape& shape, const Tiling& tiles,
                              uint64_t per_fold) {
     if (array.command_rows == 0 || array.dataflow == proto::SystolicArray::os) return per_fold;
     return static_cast<uint64_t>(std::ceil(command_time(array, commands_of(array, shape, tiles).last)));
 }
 
-/// Folds follow each other at the slower of streaming and draining (os) or reloading weights (ws, is), which happens
-/// behind the last `behind` cycles of a stream.
+/// Computes the terms of `physical`: folds follow each other at the slower of streaming and draining (os) or
+/// reloading weights (ws, is), which is hidden by the last `behind` cycles of a stream.
 void physical_terms(const SystolicArray& array, uint64_t per_fold, uint64_t behind, SystolicTime& time) {
     const uint64_t pace = per_fold + (array.rows > behind ? array.rows - behind : 0);
     time.steady = time.folds * per_fold;
@@ -132,7 +135,7 @@ void physical_terms(const SystolicArray& array, uint64_t per_fold, uint64_t behi
         time.first_result = 2 * array.rows;
         time.operands_in += array.rows;
         time.stationary_in = time.operands_in - per_fold;
-        // a weight load takes as long as the array is tall, however short the stream that it hides behind
+        // a weight load takes as long as the array is tall, however short the stream that hides it
         time.occupancy = time.folds * pace;
     }
 }

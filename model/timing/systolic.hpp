@@ -17,12 +17,12 @@ struct GemmShape {
     uint64_t groups = 1;
     uint64_t blocks = 1;  ///< on the diagonal of K x N, which holds zeros beside them
     uint64_t run = 0;     ///< rows of M in one row of a convolution's output; 0: all of M
-    /// Those with the zeros are padding.
+    /// Returns the multiply-accumulates; those with the zeros are padding.
     uint64_t macs() const { return m * n * k * groups / blocks; }
 };
 
-/// The product an NMU task computes; a convolution is its implicit GEMM: M = batch * output pixels,
-/// N = Cout / groups, K = window * Cin / groups. Throws InternalError for other opcodes.
+/// Returns the product an NMU task computes; a convolution is its implicit GEMM: M = batch * output pixels, N
+/// = Cout / groups, K = window * Cin / groups. Throws InternalError for other opcodes.
 GemmShape gemm_shape(const BoundProgram& program, const BoundTask& task);
 
 /// An array as the formulas see it.
@@ -48,10 +48,11 @@ struct SystolicTime {
     Cycles steady = 0;       ///< operands stream: useful MACs and padding
     Cycles drain = 0;        ///< the last results leave
     Cycles total() const { return weight_load + fill + waits + steady + drain; }
-    Cycles padding = 0;             ///< of steady: cycles worth of idle processing elements
-    Cycles stationary_in = 0;       ///< ws, is: from the start until the last stationary element has entered
-    Cycles operands_in = 0;         ///< ... until the last operand has entered
-    Cycles occupancy = 0;           ///< how long no other product's operands may enter, from the start on
+    Cycles padding = 0;        ///< part of steady: cycles worth of idle processing elements
+    Cycles stationary_in = 0;  ///< ws, is: from the start until the last stationary element has entered
+    Cycles operands_in = 0;    ///< ... until the last operand has entered
+    /// Cycles from the start on in which no other product's operands may enter.
+    Cycles occupancy = 0;
     Cycles entry_gap = 0;           ///< the array stays free this long between another product and this one
     Cycles first_result = 0;        ///< from the start until the first result stands at the array's foot
     uint64_t a_reads = 0;           ///< elements of the first operand (inputs) read from SRAM
@@ -62,8 +63,8 @@ struct SystolicTime {
 };
 
 SystolicTime systolic_time(const SystolicArray& array, const GemmShape& shape);
-/// Products that follow each other on one array, the next as soon as the array takes it: from the start of
-/// the first to the last result of the last one.
+/// Returns the products that follow each other on one array, the next as soon as the array takes it: from the
+/// start of the first to the last result of the last one.
 Cycles back_to_back_cycles(const SystolicArray& array, const std::vector<GemmShape>& shapes);
 
 /// Ports through which operands come, in bits a cycle, and the bits of an element.
@@ -78,10 +79,10 @@ struct OperandPorts {
 std::optional<Cycles> starved_operands_in(const SystolicArray& array, const GemmShape& shape,
                                           const OperandPorts& ports);
 
-/// The array of an engine for operand types "i8", "f16" or "i8xi4". Throws UserError when it has no rate for
-/// them.
+/// Returns the array of an engine for operand types "i8", "f16" or "i8xi4". Throws UserError when it has no
+/// rate for them.
 SystolicArray array_for(const proto::SystolicArray& array, ElemType a, ElemType b);
-/// The name a rate row has for these operand types.
+/// Returns the name a rate row has for these operand types.
 std::string rate_name(ElemType a, ElemType b);
 
 }  // namespace kpu::timing

@@ -15,7 +15,7 @@ struct Latest {
         const StreamResult& result = transaction.extension.result;
         if (stream == nullptr || result.end >= stream->end) stream = &result;
     }
-    /// `plain`: when nothing slowed it and it crossed no link.
+    /// Returns the limiter; `plain`: when nothing slowed it and it crossed no link.
     traces::Cause limiter(traces::Cause plain) const {
         const bool links = stream != nullptr && stream->links > 0;
         const traces::Cause fallback = links ? traces::Cause::stalled_operand_interconnect : plain;
@@ -48,7 +48,7 @@ const TaskPlan& FormulaUnit::plan_of(TaskCommand& task_command) {
 }
 
 TaskPlan FormulaUnit::plan_product(const Product&) {
-    throw InternalError("a product was given to a unit that is no array");
+    throw InternalError("a product was given to a unit that is not an array");
 }
 
 void FormulaUnit::start(TaskCommand& task_command) {
@@ -174,8 +174,8 @@ void FormulaUnit::finish(Job& job, Cycles now) {
     answer_complete(*job.command);
 }
 
-/// What of the task's formula the unit spent on it alone: the next task's fill runs below this one's work,
-/// this one's drain below the next.
+/// Finds what of the task's formula the unit spent on it alone: the next task's fill is hidden by this one's
+/// work, this one's drain by the next.
 void FormulaUnit::hand_over(const Job& job) {
     TaskReport& r = report(job);
     const Cycles end = work_end(job), worked = end - r.operand_stall;

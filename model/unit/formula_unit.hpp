@@ -17,19 +17,19 @@ class FormulaUnit : public Unit {
     void stream_completed(StreamTransaction& transaction) override;
 
   protected:
-    /// The terms, streams, work and energy of a task. Called once for a statement and port of the second unit
-    /// that it occupies (`partner_bytes_per_cycle`, 0 without one).
+    /// Returns the terms, streams, work and energy of a task. Called once for a statement and port of the
+    /// second unit that it occupies (`partner_bytes_per_cycle`, 0 without one).
     virtual TaskPlan plan(const BoundTask& task, uint32_t partner_bytes_per_cycle) = 0;
-    /// The same of a product of a kernel; only arrays have them.
+    /// Returns the same of a product of a kernel; only arrays have them.
     virtual TaskPlan plan_product(const Product& product);
     void start(TaskCommand& command) override;
     void wake() override { update(); }
-    /// No task is inside any more.
+    /// Called when no task is inside any more.
     virtual void drained() {}
     bool idle() const { return jobs_.empty(); }
 
   private:
-    /// One task inside the unit, and how far its streams are.
+    /// A task inside the unit, and how far its streams are.
     struct Job {
         struct Operand {
             std::unique_ptr<StreamTransaction> stream;
@@ -67,11 +67,13 @@ class FormulaUnit : public Unit {
     static TaskReport& report(const Job& job) { return job.command->report; }
     std::unique_ptr<Job> take_job();
 
-    std::vector<std::vector<std::unique_ptr<Planned>>> plans_;  ///< by task of the program; of those in loops
+    /// Plans of each task of the program; of those in loops.
+    std::vector<std::vector<std::unique_ptr<Planned>>> plans_;
     std::map<Product, TaskPlan> product_plans_;
     std::vector<std::unique_ptr<Job>> jobs_;  ///< in order of start, and of completion
-    Cycles entrance_free_ = 0;                ///< of completed jobs: no operand of theirs enters any more
-    Cycles work_ended_ = 0;                   ///< of completed jobs: end of the last steady state
+    /// Cycle from which no operand of completed jobs enters any more.
+    Cycles entrance_free_ = 0;
+    Cycles work_ended_ = 0;  ///< end of the last steady state of completed jobs
     std::vector<std::unique_ptr<Job>> spare_jobs_;
 };
 

@@ -76,7 +76,7 @@ tlm::tlm_sync_enum Unit::nb_transport_fw(tlm::tlm_generic_payload& payload, tlm:
                                          sc_core::sc_time&) {
     TaskCommand* received = payload.get_extension<TaskCommand>();
     if (phase != tlm::BEGIN_REQ || received == nullptr)
-        throw InternalError("a unit got something that is no command");
+        throw InternalError("a unit got something that is not a command");
     received->report.clear();
     received->report.start = now_cycle();
     reach(received->task->inputs);
@@ -174,7 +174,7 @@ StreamSide Unit::region_side(const BoundTask& task, OperandRef operand) const {
     return memory;
 }
 
-/// Of the own engine's L1, in core cycles.
+/// Returns the latency of the own engine's L1, in core cycles.
 uint64_t Unit::l1_latency(bool read) const {
     const proto::Sram& l1 = place_.engine_platform->l1();
     const double cycles = read ? l1.read_latency_cycles() : l1.write_latency_cycles();

@@ -11,7 +11,7 @@
 
 namespace kpu::model {
 
-/// What a unit knows of its place in the device.
+/// Place of a unit in the device.
 struct UnitPlace {
     uint16_t unit = traces::no_unit;
     uint16_t engine = no_engine;
@@ -25,8 +25,8 @@ struct UnitPlace {
     ErrorSlot* errors = nullptr;
 };
 
-/// What every unit that executes tasks has: a command port, on which sequencers give it tasks, and a memory
-/// port, on which it posts streams and through which it reaches the bytes. unit.md has the rules.
+/// Base of every unit that executes tasks: a command port, on which sequencers give it tasks, and a memory
+/// port, on which it posts streams and through which it reaches the bytes.
 class Unit : public sc_core::sc_module,
              public StreamClient,
              public tlm::tlm_fw_transport_if<CommandProtocol> {
@@ -37,7 +37,7 @@ class Unit : public sc_core::sc_module,
     sc_core::sc_vector<CommandTargetSocket> command;
     StreamInitiator stream;
 
-    /// On which it asks its engine's sequencer for products; null: it never does.
+    /// Returns the socket on which it asks its engine's sequencer for products; null: it never does.
     virtual CommandInitiatorSocket* product_socket() { return nullptr; }
 
     tlm::tlm_sync_enum nb_transport_fw(tlm::tlm_generic_payload& payload, tlm::tlm_phase& phase,
@@ -47,14 +47,15 @@ class Unit : public sc_core::sc_module,
     bool get_direct_mem_ptr(tlm::tlm_generic_payload&, tlm::tlm_dmi&) override { return false; }
 
   protected:
-    /// A task was given to the unit at this edge. It sets command.plan, and answers later, never from here.
+    /// Starts a task that was given to the unit at this edge. It sets command.plan, and answers later, never
+    /// from here.
     virtual void start(TaskCommand& command) = 0;
-    /// A cycle that the unit asked for with wake_at().
+    /// Called in a cycle that the unit asked for with wake_at().
     virtual void wake() = 0;
 
-    /// The next task may enter. Once for a task, if at all.
+    /// Answers that the next task may enter. Once for a task, if at all.
     void answer_free(TaskCommand& command);
-    /// All results are visible: the command is the sequencer's again.
+    /// Answers that all results are visible: the command is the sequencer's again.
     void answer_complete(TaskCommand& command);
 
     /// Posts a planned stream of the command's task, at this iteration's addresses; stream_completed() follows.
@@ -62,25 +63,25 @@ class Unit : public sc_core::sc_module,
     /// it, and gives it back with recycle() when a later task starts: until then the report refers to it.
     std::unique_ptr<StreamTransaction> post(const PlannedStream& planned, TaskCommand& command, void* context,
                                             Cycles pace_cycles = never);
-    /// A posted stream has completed: the report refers to its result.
+    /// Notes that a posted stream has completed: the report refers to its result.
     static void note_completed(TaskCommand& command, const StreamTransaction& transaction);
     void recycle(std::unique_ptr<StreamTransaction> transaction) { spare_.push_back(std::move(transaction)); }
 
-    /// A stream with poster, operation and rate set, that reads or writes the operand; its address is the
-    /// operand's.
+    /// Returns a stream with poster, operation and rate set, that reads or writes the operand; its address is
+    /// the operand's.
     PlannedStream memory_stream(const BoundTask& task, OperandRef operand, bool read,
                                 uint32_t port_bytes_per_cycle) const;
-    /// The same for any part of a memory.
+    /// Returns the same for any part of a memory.
     PlannedStream port_stream(uint32_t op, const StreamSide& memory, bool read,
                               uint32_t port_bytes_per_cycle) const;
     /// Bursts, descriptor and row costs of a DMA.
     static void use_dma(StreamRequest& request, const proto::Dma& dma);
-    /// The task as one memory-to-memory stream with the descriptor costs of `dma`.
+    /// Plans the task as one memory-to-memory stream with the descriptor costs of `dma`.
     void plan_move(const BoundTask& task, const proto::Dma& dma, uint32_t port_bytes_per_cycle,
                    TaskPlan& plan) const;
     uint64_t l1_latency(bool read) const;
     const BoundRegion& region_of(const BoundTask& task, OperandRef operand) const;
-    /// All of the operand's region.
+    /// Returns all of the operand's region.
     StreamSide region_side(const BoundTask& task, OperandRef operand) const;
 
     const UnitPlace& place() const { return place_; }
@@ -106,7 +107,7 @@ class Unit : public sc_core::sc_module,
 inline OperandRef input(size_t index) { return {OperandRef::List::inputs, static_cast<uint16_t>(index)}; }
 inline OperandRef output(size_t index) { return {OperandRef::List::outputs, static_cast<uint16_t>(index)}; }
 
-/// The cause that slowed a stream for the longest time; `fallback` when nothing did.
+/// Returns the cause that slowed a stream for the longest time; `fallback` when nothing did.
 traces::Cause dominant_limiter(const StreamResult& result, traces::Cause fallback);
 
 }  // namespace kpu::model

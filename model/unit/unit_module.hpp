@@ -19,7 +19,7 @@ std::unique_ptr<Unit> make_unit(const char* name, const UnitPlace& place) {
     return std::make_unique<Module>(name, place);
 }
 
-/// The lines of units.txt; of two modules of one kind the first counts.
+/// Returns the lines of units.txt; of two modules of one kind the first counts.
 const std::vector<const UnitModule*>& units();
 /// Throws InternalError for a kind that executes tasks and has no module.
 const UnitModule& module_of(UnitKind kind);

@@ -11,7 +11,7 @@
 
 namespace kpu::model {
 
-/// Where a buffer of a kernel lies.
+/// Place of a buffer of a kernel.
 struct KernelBufferPlace {
     Level level = Level::l1;
     uint16_t engine = 0;
@@ -35,7 +35,7 @@ struct KernelTraffic {
     uint64_t low = ~uint64_t{0}, high = 0;  ///< addresses that they lie between
 };
 
-/// What the statements of a kernel cost on a vector unit, as they are executed. vector_unit.md has the formula.
+/// Costs of the statements of a kernel on a vector unit, as they are executed.
 class KernelCost : public values::kernel::StepObserver {
   public:
     /// `places`: of every buffer of the code.
@@ -50,21 +50,21 @@ class KernelCost : public values::kernel::StepObserver {
     void copy_started(const values::kernel::TileCopy& copy) override;
     void executed(uint32_t statement, uint32_t active) override;
 
-    Cycles cycles() const { return cycles_of_last_; }  ///< of the statement executed last
+    Cycles cycles() const { return cycles_of_last_; }  ///< cycles of the statement executed last
     uint64_t useful() const { return useful_; }        ///< lane-cycles so far
-    /// Operations of a class so far, one for each lane that executed it.
+    /// Returns the operations of a class so far, one for each lane that executed it.
     uint64_t operations(kernel::CostClass cost) const { return operations_[static_cast<size_t>(cost)]; }
-    /// By buffer, since whoever carries it off cleared it.
+    /// Returns the traffic of each buffer, since whoever carries it off cleared it.
     std::vector<KernelTraffic>& traffic() { return traffic_; }
     std::vector<KernelCopy>& started_copies() { return started_copies_; }
-    /// Products for the array, since whoever had them done cleared it.
+    /// Returns the products for the array, since whoever had them done cleared it.
     std::vector<Product>& products() { return products_; }
-    /// Whether products of the statement may be for the array.
+    /// True if products of the statement may be for the array.
     bool multiplies(uint32_t statement) const { return multiplies_[statement]; }
     const std::vector<KernelBufferPlace>& places() const { return places_; }
 
   private:
-    /// What the expressions of a statement are made of.
+    /// Contents of the expressions of a statement.
     struct Content {
         std::array<uint32_t, kernel::cost_class_count> count{};
     };
@@ -79,7 +79,7 @@ class KernelCost : public values::kernel::StepObserver {
     const kernel::Code& code_;
     const std::vector<KernelBufferPlace> places_;
     const uint64_t lanes_;
-    const uint64_t width_, interleave_, banks_;  ///< of L1
+    const uint64_t width_, interleave_, banks_;  ///< sizes of L1
     std::array<uint64_t, kernel::cost_class_count> cycles_{};
     uint64_t statement_cycles_, barrier_cycles_, scalar_cycles_;
     std::vector<Content> contents_;
@@ -90,7 +90,7 @@ class KernelCost : public values::kernel::StepObserver {
     std::vector<KernelCopy> started_copies_;
     const proto::SystolicArray& array_;
     std::vector<Product> products_;
-    std::vector<bool> multiplies_;                        ///< by statement
+    std::vector<bool> multiplies_;                        ///< indexed by statement
     std::vector<std::pair<uint64_t, uint64_t>> touched_;  ///< bank and word
     std::vector<uint32_t> words_of_bank_;
     std::vector<uint32_t> scattered_;  ///< elements of a window without long rows

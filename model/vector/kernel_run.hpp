@@ -10,8 +10,8 @@
 
 namespace kpu::model {
 
-/// What a kernel asks of L1 is carried out as streams, a window of time after the other. Windows of long kernels
-/// grow, so that a launch has a bounded number of streams.
+/// Windows of time in which what a kernel asks of L1 is carried out as streams, one after the other. Windows
+/// of long kernels grow, so that a launch has a bounded number of streams.
 constexpr Cycles first_window_cycles = 256;
 constexpr uint64_t windows_of_a_length = 256;
 
@@ -28,7 +28,7 @@ struct KernelUnit::Run {
     std::shared_ptr<values::kernel::SharedLaunch> shared;
     std::unique_ptr<KernelCost> cost;
     std::unique_ptr<values::kernel::LaunchWorker> launch;
-    /// Of the products of the statement that was executed last, one after the other.
+    /// Progress of the products of the statement that was executed last, one after the other.
     enum class Multiplying : uint8_t { no, asked, begun, done };
     Multiplying multiplying = Multiplying::no;
     Cycles asked_at = 0;
@@ -45,8 +45,9 @@ struct KernelUnit::Run {
     size_t words_open = 0, copies_open = 0;      ///< streams on their way
     std::deque<LaunchStream*> waiting;           ///< copies without a channel
     std::vector<bool> pending;                   ///< copies that have not arrived, by tag and lane
-    std::unordered_set<uint64_t> tiles_pending;  ///< those of tiles, by number
-    traces::Cause limiter = traces::Cause::stalled_operand_interconnect;  ///< of the stream that ended last
+    std::unordered_set<uint64_t> tiles_pending;  ///< pending copies of tiles, by number
+    /// Limiter of the stream that ended last.
+    traces::Cause limiter = traces::Cause::stalled_operand_interconnect;
 
     const kernel::Code& code() const { return launch->code(); }
     const kernel::CodeStatement& next() const { return code().statements[launch->statement()]; }

@@ -5,8 +5,8 @@
 
 namespace kpu::model {
 
-/// What was asked of L1 since the last time. Of words that repeat, whole walks over what they lie in; the rest of them
-/// goes with the next window.
+/// Posts what was asked of L1 since the last time. Words that repeat are posted as whole walks over what they
+/// lie in; the rest of them goes with the next window.
 void KernelUnit::post_traffic(bool all) {
     Run& run = *run_;
     for (uint32_t buffer = 0; buffer < run.cost->traffic().size(); ++buffer) {
@@ -64,7 +64,7 @@ void KernelUnit::queue_copies() {
     post_copies();
 }
 
-/// As many at once as the engine's DMA has channels.
+/// Posts copies, as many at once as the engine's DMA has channels.
 void KernelUnit::post_copies() {
     Run& run = *run_;
     const size_t channels = std::max<size_t>(place().engine_platform->dma().channels(), 1);
@@ -123,7 +123,7 @@ uint64_t KernelUnit::workgroup_begin(const TaskCommand& given) const {
     return free + run_->room * given.task->task->launch->code->workgroup_bytes();
 }
 
-/// Operands where they are, workgroup memory behind what the program uses of L1.
+/// Returns the places: operands where they are, workgroup memory after what the program uses of L1.
 std::vector<KernelBufferPlace> KernelUnit::places_of(const TaskCommand& given) const {
     const BoundTask& task = *given.task->task;
     std::vector<KernelBufferPlace> places;

@@ -50,7 +50,7 @@ void KernelUnit::start(TaskCommand& task_command) {
     if (idle()) wake_at(now_cycle());
 }
 
-/// Tasks with a formula that came before are through.
+/// Called when tasks with a formula that came before are through.
 void KernelUnit::drained() {
     if (run_ != nullptr && !run_->began) wake_at(now_cycle());
 }
@@ -117,7 +117,8 @@ void KernelUnit::go_on() {
     if (!run.stalled) stall(now, Cause::stalled_backpressure);
 }
 
-/// Until when the unit may go ahead alone. Whoever looks at the kernel sees the rest of the device at the same time.
+/// Returns the time until which the unit may go ahead alone. Whoever looks at the kernel sees the rest of the
+/// device at the same time.
 Cycles KernelUnit::horizon() const {
     const Cycles now = now_cycle();
     if (sc_core::sc_pending_activity_at_current_time() || values::kernel::LaunchProbe::current() != nullptr)
@@ -141,7 +142,7 @@ bool KernelUnit::waits_for_time(Cycles now, Cycles& until) {
     return true;
 }
 
-/// It waits for a copy, or for what an earlier window asked of L1.
+/// True if it waits for a copy, or for what an earlier window asked of L1.
 bool KernelUnit::is_held(Cycles now) {
     Run& run = *run_;
     const kernel::Kind kind = run.next().kind;
@@ -186,8 +187,8 @@ void KernelUnit::execute() {
     run.at += run.cost->cycles();
 }
 
-/// Whether products of the last statement are still to be done. The lanes do their part of a statement first, and wait
-/// for the array then.
+/// True if products of the last statement are still to be done. The lanes do their part of a statement first,
+/// and wait for the array then.
 bool KernelUnit::multiplies(Cycles now) {
     Run& run = *run_;
     std::vector<Product>& products = run.cost->products();
@@ -246,7 +247,7 @@ void KernelUnit::work_from(Cycles now) {
     run_->command->report.steps.push_back({now, Cause::busy_useful});
 }
 
-/// Of the cycles since it began to work, those that all lanes had something to do in were useful.
+/// Ends the work: of the cycles since it began, those that all lanes had something to do in were useful.
 void KernelUnit::stop_work() {
     Run& run = *run_;
     if (!run.working) return;
@@ -297,7 +298,7 @@ void KernelUnit::complete(Cycles now) {
     answer_complete(*run.command);
 }
 
-/// Work and energy so far.
+/// Books work and energy so far.
 void KernelUnit::book() {
     constexpr std::pair<kernel::CostClass, const char*> actions[] = {
         {kernel::CostClass::integer, "op.i32"},

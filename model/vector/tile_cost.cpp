@@ -1,4 +1,4 @@
-// What operations, accesses and copies of tiles cost.
+// Costs of operations, accesses and copies of tiles.
 #include <algorithm>
 
 #include "isa/kernel/tile_code.hpp"
@@ -40,7 +40,7 @@ ElemType element_of(kernel::Type type) {
 
 }  // namespace
 
-/// Of types that the array has no rate for, the lanes do it.
+/// Notes a product; of types that the array has no rate for, the lanes do it.
 void KernelCost::multiplied(const values::kernel::TileProduct& given) {
     if (given.macs() == 0) return;
     Product product{element_of(given.a), element_of(given.b), element_of(given.result)};
@@ -58,7 +58,7 @@ void KernelCost::multiplied(const values::kernel::TileProduct& given) {
     products_.push_back(product);
 }
 
-/// Elements side by side, `lanes` of them at a time.
+/// Returns the cycles of elements side by side, `lanes` of them at a time.
 Cycles KernelCost::row_cycles(const ByteWindow& window, uint64_t byte, uint64_t elements, uint64_t& words) {
     const uint64_t address = places_[window.buffer].address + byte;
     Cycles cycles = 0;

@@ -12,7 +12,7 @@ namespace kpu::model {
 
 namespace {
 
-/// What a task reads of its first operand, from the operand's begin on.
+/// Reads of a task from its first operand, from the operand's begin on.
 struct OperandWalk {
     Footprint pattern;
     uint32_t repeat = 1;
@@ -34,7 +34,8 @@ OperandWalk sliced(const BoundRegion& region, const BoundAttrs& attrs) {
     return {footprint_of(part, offset), 1};
 }
 
-/// Which rows are gathered depends on values; time does not: as many rows from the first on.
+/// Returns the walk of a gather. Which rows are gathered depends on values; time does not: as many rows from
+/// the first on.
 OperandWalk gathered(const BoundRegion& region, const BoundRegion& indices, const BoundAttrs& attrs) {
     BoundRegion part = region;
     part.dense = false;

@@ -22,7 +22,7 @@ py::object quant_of(const BoundQuant* quant) {
                           quant->axis, quant->group_size);
 }
 
-/// (element type, dtype, shape, quantisation, array): the array is a copy; of a result there is none.
+/// Returns (element type, dtype, shape, quantisation, array): the array is a copy; of a result there is none.
 py::tuple operand_of(const Tensor& tensor, bool has_values) {
     const std::vector<int64_t> shape(tensor.shape.begin(), tensor.shape.end());
     const py::dtype dtype = dtype_of(tensor);

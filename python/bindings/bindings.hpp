@@ -34,13 +34,13 @@ void bind_schedule(py::module_& module);
 void bind_what_if(py::module_& module);
 void bind_validation(py::module_& module);
 
-/// (name, kind, default, meaning, choices) of each.
+/// Returns (name, kind, default, meaning, choices) of each.
 py::list rows_of(const std::vector<OptionRow>& options);
-/// (severity, file, line, column, message, notes); file empty, line and column 0 when unknown.
+/// Returns (severity, file, line, column, message, notes); file empty, line and column 0 when unknown.
 py::list rows_of(const Diagnostics& diagnostics);
 py::tuple place_of(const SourcePos& pos);  ///< (file, line, column)
 
-/// A C-order, little-endian array as a host array and back; both copy.
+/// Converts a C-order, little-endian array to a host array and back; both copy.
 NpyArray to_host(const py::buffer& array, std::string dtype);
 py::object to_numpy(const NpyArray& array);
 
@@ -61,16 +61,16 @@ Platform resolve(Platform platform);
 /// A program as the package holds it.
 struct Program {
     std::shared_ptr<const Module> module;
-    Diagnostics findings;  ///< of the reader
+    Diagnostics findings;  ///< findings of the reader
     std::vector<std::string> search_paths;
     bool has_values = true;
     std::string no_values;  ///< why not, where files of its form have some
-    /// What its front end need not do again for another device (compiler::LoadRequest::kept).
+    /// State that its front end need not make again for another device (compiler::LoadRequest::kept).
     struct Kept {
         std::mutex mutex;
         std::any content;
     };
-    /// How it was made, when that depends on the device.
+    /// Way in which it was made, when that depends on the device.
     struct Recipe {
         compiler::Source source;
         GivenOptions options;

@@ -6,7 +6,8 @@ namespace kpu::bindings {
 
 namespace {
 
-/// Of each buffer and scalar, in order: (name, access, element type, count, whether it is loaded or stored).
+/// Lists each buffer and scalar, in order: (name, access, element type, count, whether it is loaded or
+/// stored).
 py::list operands_of(const kernel::Code& code) {
     py::list rows;
     size_t next = 0;
@@ -20,7 +21,7 @@ py::list operands_of(const kernel::Code& code) {
     return rows;
 }
 
-/// (name, operands) of every kernel of a file. Throws UserError with all that is wrong with it.
+/// Returns (name, operands) of every kernel of a file. Throws UserError with all that is wrong with it.
 py::list load_kernels(const std::string& path) {
     const std::string text = read_file(path, kernel::max_text_bytes);
     Diagnostics diagnostics;

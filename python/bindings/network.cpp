@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-/// (name, operator, reason) of every node; the reason is empty for those that can be imported.
+/// Returns (name, operator, reason) of every node; the reason is empty for those that can be imported.
 py::list coverage(const std::string& path, const GivenOptions& given) {
     const onnx::ImportOptions options = onnx::import_options(OptionValues(pipeline::option_rows(), given));
     Diagnostics notes;
@@ -27,7 +27,7 @@ py::list coverage(const std::string& path, const GivenOptions& given) {
     return rows;
 }
 
-/// Names of the operators that can be imported.
+/// Returns the names of the operators that can be imported.
 py::list known_operators() {
     py::list names;
     for (const onnx::KnownOperator& row : onnx::known_operators()) names.append(row.type);
@@ -77,7 +77,7 @@ py::dict row_of(const proto::Op& op) {
     return row;
 }
 
-/// The level of the buffer that a tensor stands in; empty for one without.
+/// Returns the level of the buffer that a tensor stands in; empty for one without.
 std::string level_of(const KPUProgram& program, const proto::Tensor& tensor) {
     for (const proto::Buffer& buffer : program.buffer()) {
         if (buffer.name() == tensor.buffer()) return proto::Level_Name(buffer.level());
@@ -99,8 +99,8 @@ py::dict row_of(const KPUProgram& program, const proto::Tensor& tensor) {
     return row;
 }
 
-/// Of the buffers that tiles of all operations share, whether they fill them or not: of each engine its L1, and a
-/// part of L2.
+/// Counts the bytes of the buffers that tiles of all operations share, whether they fill them or not: of each
+/// engine its L1, and a part of L2.
 uint64_t reserved_sram_bytes(const KPUProgram& program) {
     uint64_t bytes = 0;
     for (const proto::Buffer& buffer : program.buffer()) {
@@ -111,7 +111,7 @@ uint64_t reserved_sram_bytes(const KPUProgram& program) {
     return bytes;
 }
 
-/// What the program says of itself: operations, tensors, sizes, estimates.
+/// Describes what the program says of itself: operations, tensors, sizes, estimates.
 py::dict describe(const Program& held) {
     const KPUProgram& program = held.module->program;
     py::list ops, tensors;

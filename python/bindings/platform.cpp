@@ -37,7 +37,7 @@ py::list parameter_table() {
     return rows;
 }
 
-/// Of all channels at their rate.
+/// Returns the bandwidth of all channels at their rate.
 double dram_gbps(const Platform& platform) {
     const proto::Ddr& ddr = platform.resolved.ddr();
     const double bits = platforms::ddr_device(platform.resolved).bus_width_bits();

@@ -60,7 +60,7 @@ Program load_program(const std::string& path, GivenOptions options, std::vector<
                         platform, values);
 }
 
-/// The buffer of a Python object, which is given back with the interpreter lock held.
+/// Returns the buffer of a Python object, which is given back with the interpreter lock held.
 compiler::MemoryFile memory_file(const py::buffer& object) {
     auto* info = new py::buffer_info(object.request());
     const std::shared_ptr<const void> owner(info, [](const void* held) {
@@ -83,14 +83,14 @@ Program parse_program(std::string bytes, std::string origin, GivenOptions option
                         std::move(options), std::move(search_paths), platform, true);
 }
 
-/// The same program for another device.
+/// Returns the same program for another device.
 Program made_for(const Program& program, const Platform& platform) {
     if (program.recipe == nullptr) return program;
     return make_program(program.recipe->source, program.recipe->options, program.search_paths, &platform,
                         program.recipe->values, program.recipe->kept);
 }
 
-/// (name, description, options, for_device, default_platform, has_values) of every front end.
+/// Returns (name, description, options, for_device, default_platform, has_values) of every front end.
 py::list front_end_table() {
     py::list rows;
     for (const compiler::FrontEnd* row : compiler::front_ends())
@@ -115,7 +115,7 @@ Diagnostics check(const Program& program, const Platform* platform, const ParamB
     return found;
 }
 
-/// The platform of the program's own device directive, or none, and what was found on the way.
+/// Returns the platform of the program's own device directive, or none, and what was found on the way.
 std::pair<std::optional<Platform>, Diagnostics> own_platform(const Program& program,
                                                              const platforms::Overrides& overrides) {
     Diagnostics findings;
@@ -129,7 +129,7 @@ std::pair<std::optional<Platform>, Diagnostics> own_platform(const Program& prog
     return {std::move(platform), findings};
 }
 
-/// A container for .kpu, else text.
+/// Saves a container for .kpu, else text.
 void save(const Program& program, const std::string& path) {
     if (!program.no_values.empty()) throw UserError(program.no_values);
     if (ends_with(path, ".kpu")) return write_container(*program.module, path);

@@ -21,7 +21,8 @@ namespace {
 
 using traces::Recording;
 
-/// The records. Those in memory without a copy: the array keeps the recording alive; those on disk as a copy.
+/// Returns the records. Those in memory without a copy: the array keeps the recording alive; those on disk as
+/// a copy.
 py::array records(const py::object& self) {
     const auto& events = self.cast<const Recording&>().events;
     using traces::Event;
@@ -54,7 +55,7 @@ void write_trace(const Recording& recording, const std::string& name, const std:
     traces::show_view(info, view);
     traces::check_format(format, info.view, values);
     if (viewer_files && !format.is_waveform)
-        throw UserError(fmt::format("viewer_files: {} is no waveform. Fix: write vcd or fst.", name));
+        throw UserError(fmt::format("viewer_files: {} is not a waveform. Fix: write vcd or fst.", name));
     auto output = Output::to_file(path);
     format.write(info, recording.events, values, output);
     output.finish();
@@ -63,7 +64,7 @@ void write_trace(const Recording& recording, const std::string& name, const std:
         write_file(beside.path, beside.text);
 }
 
-/// (name, file kind, meaning, options, needs accesses) of every kind of trace.
+/// Returns (name, file kind, meaning, options, needs accesses) of every kind of trace.
 py::list format_table() {
     py::list rows;
     for (const traces::Format* row : traces::formats())
@@ -116,7 +117,8 @@ py::array_t<double> doubles(size_t count, const std::function<double(size_t)>& v
     return values;
 }
 
-/// Mean power of each bin, W, dynamic and static; and the energies in yoctojoules, as Python's integers.
+/// Returns the mean power of each bin, W, dynamic and static; and the energies in yoctojoules, as Python's
+/// integers.
 py::tuple power_columns(const PowerTrace& trace, const EnergyColumn& column) {
     py::list arrays, energies;
     for (const auto* part : {&column.dynamic, &column.statics}) {
@@ -177,7 +179,8 @@ py::dict power(const Recording& recording, std::optional<double> bin_ns) {
     return columns;
 }
 
-/// By component, engine or unit: name -> (W dynamic, W static, yJ dynamic, yJ static), each by bin. By op: name -> (W, yJ).
+/// Returns power by component, engine or unit: name -> (W dynamic, W static, yJ dynamic, yJ static), each by
+/// bin. By op: name -> (W, yJ).
 py::dict power_by(const Recording& recording, std::optional<double> bin_ns, const std::string& by) {
     const traces::RunInfo info = with_bins(recording, bin_ns);
     const PowerTrace trace = traces::power_trace(info, recording.events, info.bin_ps(),
@@ -266,7 +269,7 @@ std::vector<std::string> cause_names() {
     return names;
 }
 
-/// Label and causes of each kind of time that the report's bars show.
+/// Returns label and causes of each kind of time that the report's bars show.
 std::vector<std::pair<std::string, std::vector<std::string>>> cause_bands() {
     std::vector<std::pair<std::string, std::vector<std::string>>> rows;
     for (const traces::Band& band : traces::bands()) {
@@ -297,7 +300,7 @@ std::string explain_data(const Recording& recording) {
     return json_of(explain::Explanation(graph));
 }
 
-/// Text and JSON of what differs between two runs.
+/// Returns the text and JSON of what differs between two runs.
 std::pair<std::string, std::string> diff(traces::DiffSide& a, traces::DiffSide& b, double threshold,
                                          size_t top) {
     traces::DiffOptions options;
@@ -307,7 +310,7 @@ std::pair<std::string, std::string> diff(traces::DiffSide& a, traces::DiffSide& 
     return {found.empty() ? "" : to_text(found, a, b, options), to_json(found, a, b)};
 }
 
-/// The page of two runs, into a file.
+/// Writes the page of two runs into a file.
 void write_diff_page(traces::DiffSide& a, traces::DiffSide& b, double threshold, const std::string& path) {
     traces::DiffOptions options;
     options.threshold = threshold;

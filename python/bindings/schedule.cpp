@@ -140,7 +140,8 @@ py::list list_of(const std::vector<Op>& ops, const Header& header) {
 
 ElemType elem_of(const std::string& name) {
     const auto elem = parse_elem_type(name);
-    if (!elem) throw UserError(fmt::format("`{}` is no element type. Fix: f32, f16, bf16, i8 or i32.", name));
+    if (!elem)
+        throw UserError(fmt::format("`{}` is not an element type. Fix: f32, f16, bf16, i8 or i32.", name));
     return *elem;
 }
 
@@ -157,7 +158,7 @@ Tensor tensor_of(const TensorRow& row) {
     const auto* found = std::find_if(std::begin(roles), std::end(roles),
                                      [&, &wanted = role](Role each) { return name_of(each) == wanted; });
     if (found == std::end(roles))
-        throw UserError(fmt::format("`{}` is no role. Fix: input, weight, intermediate or output.", role));
+        throw UserError(fmt::format("`{}` is not a role. Fix: input, weight, intermediate or output.", role));
     tensor.role = *found;
     tensor.elem = elem_of(elem);
     tensor.scale = scale;
@@ -176,7 +177,7 @@ class SharedEngine {
   public:
     explicit SharedEngine(const EngineConfig& config) : engine_(config) {}
 
-    /// Without the GIL, alone on the engine.
+    /// Calls without the GIL, alone on the engine.
     template <class Call>
     auto with(const Call& call) {
         const py::gil_scoped_release release;
@@ -203,7 +204,7 @@ class SharedEngine {
         });
     }
 
-    /// (rows, columns, type)
+    /// Returns (rows, columns, type).
     py::tuple describe(const std::string& name) {
         const Tensor tensor =
             with([&](Engine& engine) { return engine.tensors().tensor(engine.tensors().name_to_id(name)); });
@@ -381,7 +382,7 @@ void bind_schedule_files(py::module_& module) {
                  const auto known = parse_form(form);
                  if (!known)
                      throw UserError(
-                         fmt::format("`{}` is no form. Fix: text, packed, protobuf or json.", form));
+                         fmt::format("`{}` is not a form. Fix: text, packed, protobuf or json.", form));
                  return py::bytes(write_schedule(s, *known));
              })
         .def(

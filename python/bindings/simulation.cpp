@@ -86,7 +86,7 @@ class Simulation {
         });
     }
 
-    /// A debugger's session: `next` takes the answer to a verb and gives the next one, or None.
+    /// Runs a debugger's session: `next` takes the answer to a verb and gives the next one, or None.
     void debug(const py::object& next) {
         with([&](runtime::Simulation& simulation) {
             std::atomic<bool> interrupt{false};
@@ -191,7 +191,7 @@ std::vector<std::string> keys(const traces::StatSet& stats, const std::string& p
     return found;
 }
 
-/// (value, unit, meaning), or None.
+/// Returns (value, unit, meaning), or None.
 py::object find(const traces::StatSet& stats, const std::string& key) {
     const auto row = stats.all().find(key);
     if (row == stats.all().end()) return py::none();
@@ -316,8 +316,8 @@ py::list tasks(const BoundProgram& program) {
     return rows;
 }
 
-/// Named regions: with the loops around the first task that uses each, and by position those that it moves
-/// with.
+/// Returns named regions: with the loops around the first task that uses each, and by position those that it
+/// moves with.
 py::list regions(const BoundProgram& program) {
     std::vector<std::optional<uint32_t>> users(program.regions.size());
     for (uint32_t statement = 0; statement < program.statements.size(); ++statement) {
@@ -359,7 +359,7 @@ std::string report(runtime::Simulation& simulation, size_t width) {
     return text;
 }
 
-/// A method that converts what `use` returns of the simulation.
+/// Returns a method that converts what `use` returns of the simulation.
 template <typename Use>
 auto converted(Use use) {
     return [use](Simulation& self) {

@@ -11,7 +11,7 @@ namespace {
 
 using runtime::RunStatus;
 
-/// How often a run looks for Ctrl-C and other signals of Python.
+/// Period in which a run looks for Ctrl-C and other signals of Python.
 constexpr int signal_period_ms = 50;
 
 }  // namespace

@@ -19,7 +19,7 @@ std::vector<MeasuredLayer> measured_layers(const std::string& path) {
     return layers;
 }
 
-/// The schedule that was measured in this line of the file, on a platform.
+/// Returns the schedule that was measured in this line of the file, on a platform.
 Program measured_program(const std::string& path, size_t line, const Platform& platform) {
     for (const validation::MeasuredRow& row : validation::read_measured(path)) {
         if (row.line != line) continue;

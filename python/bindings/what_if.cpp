@@ -8,7 +8,7 @@ namespace {
 
 using Row = std::tuple<std::string, std::string, std::optional<Cycles>, std::string>;
 
-/// Text, reason why nothing was simulated, and the outcomes: kind, words, cycles, problem.
+/// Returns the text, reason why nothing was simulated, and the outcomes: kind, words, cycles, problem.
 std::tuple<std::string, std::string, std::vector<Row>> simulate_changes(const Program& program,
                                                                         const Platform& platform,
                                                                         ParamBindings params, Cycles cycles,

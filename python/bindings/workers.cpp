@@ -48,7 +48,7 @@ Worker::Pool*& Worker::pool() {
     return current;
 }
 
-/// Null where the system gives no more threads.
+/// Begins a thread; null where the system gives no more.
 Worker::Thread* Worker::begun() {
     auto thread = std::make_unique<Thread>();
     try {

@@ -12,7 +12,7 @@ class Worker {
     explicit Worker(const std::function<void()>& work);
     /// Waits for the work's end, `period_ms` at most. False: it goes on.
     bool wait(int period_ms);
-    /// Only after wait() was true.
+    /// Destroys the worker; only after wait() was true.
     ~Worker();
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;

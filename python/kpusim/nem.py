@@ -232,7 +232,7 @@ class NemInterpreter:
 
     @property
     def mode(self) -> Mode:
-        """How it runs."""
+        """Mode in which it runs."""
         return self._loaded.mode
 
     @property
@@ -247,7 +247,7 @@ class NemInterpreter:
 
     @property
     def state(self) -> State:
-        """What every unit does, and every task that is issued and not complete."""
+        """Return what every unit does, and every task that is issued and not complete."""
         return self._loaded.state()
 
     @property
@@ -264,7 +264,7 @@ class NemInterpreter:
         self._loaded.reset()
 
     def __repr__(self) -> str:
-        """What is loaded, and how far it is."""
+        """Describe what is loaded, and how far it is."""
         return "NemInterpreter()" if self._simulation is None else f"NemInterpreter({self._simulation!r})"
 
     @property

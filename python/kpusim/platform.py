@@ -14,7 +14,7 @@ OverrideValue = str | int | float | bool
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter that :meth:`Platform.with_` can change.
+    """A parameter that :meth:`Platform.with_` can change.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Platform:
 
     @staticmethod
     def names() -> list[str]:
-        """Names of the shipped platforms."""
+        """Return the names of the shipped platforms."""
         return _core.platform_names()
 
     @staticmethod
@@ -133,11 +133,11 @@ class Platform:
         return self._core.core_mhz
 
     def units(self) -> list[str]:
-        """Names of its units, as in statistics and traces."""
+        """Return the names of its units, as in statistics and traces."""
         return self._core.units()
 
     def text(self) -> str:
-        """Every parameter as protobuf text, derived ones included."""
+        """Write every parameter as protobuf text, derived ones included."""
         return self._core.text()
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -145,7 +145,7 @@ class Platform:
         return Platform.parse, (self.text(),)
 
     def __eq__(self, other: object) -> bool:
-        """Whether every parameter is the same."""
+        """Return whether every parameter is the same."""
         return isinstance(other, Platform) and self.text() == other.text()
 
     def __hash__(self) -> int:
@@ -163,7 +163,7 @@ def override_list(overrides: dict[str, OverrideValue]) -> list[tuple[str, str]]:
 
 
 def text_of(value: object) -> str:
-    """A value as platform files write it."""
+    """Return a value as platform files write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -13,7 +13,7 @@ Accuracy = float | Literal["best"]
 
 @dataclass(frozen=True, kw_only=True)
 class Mixing:
-    """Which operations are wider than the others, and how ranges are calibrated.
+    """Operations that are wider than the others, and how ranges are calibrated.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Mixing:
 
     @property
     def measures(self) -> bool:
-        """Whether errors are measured, which takes samples in every precision."""
+        """Return whether errors are measured, which takes samples in every precision."""
         return self.accuracy is not None or self.report_accuracy is not None
 
     def options(self) -> dict[str, str]:
-        """The options of the compiler."""
+        """Return the options of the compiler."""
         keep = self.keep
         if isinstance(keep, Mapping):
             keep = ",".join(f"{name}={kind}" for name, kind in keep.items())

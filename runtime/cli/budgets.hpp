@@ -15,8 +15,8 @@ class App;
 
 namespace kpu::cli {
 
-/// What `run` is judged by: a file of budgets, a baseline, estimates, a power budget. A run that fails one leaves its files
-/// and exits with 3.
+/// Judges of a `run`: a file of budgets, a baseline, estimates, a power budget. A run that fails one leaves
+/// its files and exits with 3.
 class Budgets {
   public:
     void add_to(CLI::App& command);
@@ -27,12 +27,12 @@ class Budgets {
     /// Puts the estimates of a side file into the rows and the trace.
     void fill_in(std::vector<traces::OpRow>& ops) const;
     void fill_in(traces::RunInfo& info) const;
-    /// Whether the run must be recorded, for judge().
+    /// True if the run must be recorded, for judge().
     bool need_events() const { return !peak_texts_.empty(); }
     /// Prints the verdicts, and gives them. `recording` may be null unless need_events().
     std::vector<traces::Verdict> judge(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops,
                                        const traces::Recording* recording) const;
-    /// The file to write budgets to; empty: none.
+    /// Returns the file to write budgets to; empty: none.
     const std::string& written() const { return written_path_; }
     /// Writes what the run took to it.
     void write(const traces::StatSet& stats, const std::vector<traces::OpRow>& ops) const;
@@ -46,7 +46,7 @@ class Budgets {
         check_estimates_text_;
     std::vector<std::string> peak_texts_;
     std::vector<traces::PeakBudget> peaks_;
-    traces::EnergyPrices prices_;  ///< with their corners; of the two budgets above
+    traces::EnergyPrices prices_;  ///< prices with their corners; for the two budgets above
     double power_w_ = 0, estimate_tolerance_ = 0;
     std::optional<double> tolerance_;  ///< as it was given
     traces::BudgetFile file_;

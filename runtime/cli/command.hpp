@@ -41,7 +41,7 @@ enum ExitCode : int {
 /// Partial results are wanted now: see ending.hpp.
 extern std::atomic<bool> interrupted;
 
-/// Each adds its verbs to the application; a verb's callback stores the exit code.
+/// Add verbs to the application; a verb's callback stores the exit code.
 void add_run(CLI::App& app, int& exit_code, const std::vector<std::string>& command_line);
 void add_program_tools(CLI::App& app, int& exit_code);  ///< check, asm, disasm
 void add_compile(CLI::App& app);
@@ -70,9 +70,9 @@ struct DeviceOptions {
 };
 inline constexpr const char* retarget_help =
     "takes a program compiled for another device, if all of it is legal on this one";
-/// What the program argument of a verb may be.
+/// Describes what the program argument of a verb may be.
 std::string program_help();
-/// Options that rows declare; what is given goes to `given`, which must outlive the parsing.
+/// Adds the options that rows declare; what is given goes to `given`, which must outlive the parsing.
 void add_row_options(CLI::App& command, const std::vector<OptionRow>& rows, GivenOptions& given);
 
 /// Values of a program's parameters.
@@ -93,14 +93,14 @@ struct InputOptions {
                                              runtime::Simulation& simulation) const;
 };
 
-/// A choice of the form WORD or WORD:SEED.
+/// Returns a choice of the form WORD or WORD:SEED.
 std::optional<uint64_t> seed_of(const std::string& text, const std::string& word, const std::string& option);
 [[noreturn]] void refuse(const std::string& option, const std::string& value, const std::string& allowed);
-/// "NAME=VALUE" split at the first '='. Throws UserError naming the option.
+/// Returns "NAME=VALUE" split at the first '='. Throws UserError naming the option.
 std::pair<std::string, std::string> split_assignment(const std::string& text, const std::string& option);
-/// A decimal integer that fits 64 bits. Throws UserError naming the option.
+/// Returns a decimal integer that fits 64 bits. Throws UserError naming the option.
 int64_t parse_integer(const std::string& text, const std::string& option);
-/// "2%" or "2" as the share 0.02; not negative. Throws UserError naming the option.
+/// Parses "2%" or "2" as the share 0.02; not negative. Throws UserError naming the option.
 double parse_percent(const std::string& text, const std::string& option);
 
 /// Traces to write. `run` and `export` write the same bytes through this.
@@ -110,7 +110,7 @@ struct TracePaths {
         std::string path;
     };
     std::vector<File> files;
-    GivenOptions options;  ///< of all formats
+    GivenOptions options;  ///< options of all formats
     traces::ViewText view;
     bool viewer_files = false;  ///< beside each waveform
     bool empty() const { return files.empty(); }
@@ -118,15 +118,16 @@ struct TracePaths {
     bool need_energy() const;
     std::vector<std::string> paths() const;
     void add_to(CLI::App& command);
-    /// Whether every format can show that, before there is a run to show. Throws UserError.
+    /// Checks that every format can show that, before there is a run to show. Throws UserError.
     void check() const;
-    /// Also says how large a big one will be, and refuses one that its disk has no room for.
+    /// Writes the files. Also says how large a big one will be, and refuses one that its disk has no room
+    /// for.
     void write(traces::Recording& recording) const;
 
   private:
     OptionValues options_of(const traces::Format& format) const;
 };
-/// The later of two outputs would replace the other. Throws UserError.
+/// Refuses repeated outputs: the later of two would replace the other. Throws UserError.
 void refuse_repeated(const std::vector<std::string>& paths);
 /// Says how large a big trace will be. Throws UserError when its disk has no room for it.
 void announce_trace(const std::string& path, uint64_t bytes);
@@ -135,13 +136,13 @@ void announce_trace(const std::string& path, uint64_t bytes);
 std::string findings_text(const Diagnostics& diagnostics, bool with_source);
 /// Kind of findings that have no origin.
 inline constexpr const char* verifier_rule = "verifier";
-/// JSON object with a list of the findings; SARIF 2.1.0 log.
+/// Writes a JSON object with a list of the findings; SARIF 2.1.0 log.
 std::string json_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
 std::string sarif_text(const Diagnostics& diagnostics, const analysis::FindingOrigins& origins);
-/// To standard error, with source lines when that is a terminal.
+/// Prints to standard error, with source lines when that is a terminal.
 void print_findings(const Diagnostics& diagnostics);
 
-/// A finite number above 0, for CLI11's check(): its own takes nan.
+/// Returns a finite number above 0, for CLI11's check(): its own takes nan.
 std::string not_positive(const std::string& text);
 
 /// Reports and data go to standard output, everything else for people to standard error. What people read is
@@ -149,7 +150,7 @@ std::string not_positive(const std::string& text);
 void print_out(const std::string& text);
 void print_data(const std::string& bytes);
 void print_err(const std::string& text);
-/// To standard error, with our own control characters: no names in it.
+/// Prints to standard error, with our own control characters: no names in it.
 void print_progress(const std::string& text);
 
 }  // namespace kpu::cli

@@ -26,7 +26,7 @@ std::string tiles_of(const proto::Op& op) {
     return text;
 }
 
-/// What was made, and the operations that are predicted to cost most.
+/// Lists what was made, and the operations that are predicted to cost most.
 std::string summary(const KPUProgram& program, const std::string& output) {
     std::vector<const proto::Op*> ops;
     for (const proto::Op& op : program.op()) ops.push_back(&op);

@@ -11,7 +11,7 @@
 namespace kpu::cli {
 namespace {
 
-/// What the tasks of an operation say of it.
+/// Types and units of an operation's tasks.
 struct Work {
     std::string types, units;
 };

@@ -30,7 +30,7 @@ traces::DiffOptions options_of(const DiffArguments& arguments) {
     return options;
 }
 
-/// Before anything is read.
+/// Checks the arguments before anything is read.
 void check(const DiffArguments& arguments) {
     if (!arguments.more.empty() && (arguments.html.empty() || arguments.json))
         throw UserError(fmt::format(
@@ -52,7 +52,7 @@ void check(const DiffArguments& arguments) {
     Output::check(arguments.html);
 }
 
-/// Exit code: of statistics that differ by more than the tolerance, which are named.
+/// Returns the exit code: of statistics that differ by more than the tolerance, which are named.
 int judge(const compare::Difference& found, const std::string& run, const DiffArguments& arguments) {
     if (!found.runs.beyond_tolerance()) return exit_ok;
     const std::string place = arguments.more.empty() ? "" : run + ": ";

@@ -203,7 +203,8 @@ std::string as_text(const Json& report) {
     return text;
 }
 
-/// Nothing when it ended while commands were observed: what was seen of them is written.
+/// Replays the trace. Returns nothing when it ended while commands were observed: what was seen of them is
+/// written.
 std::optional<dram::ReplayResult> replay(DramOptions& options, const dram::ReplayConfig& config,
                                          dram::TraceSource& trace) {
     const std::vector<dram::CommandObserver*> banks = options.traffic.observe(config);

@@ -14,7 +14,7 @@
 namespace kpu::cli {
 namespace {
 
-/// Of the channels of a replay.
+/// Names the channels of a replay.
 std::vector<std::string> names_of(uint32_t channels) {
     std::vector<std::string> names;
     for (uint32_t c = 0; c < channels; ++c) names.push_back(fmt::format("ddr{}", c));
@@ -37,7 +37,7 @@ class DramTrafficFiles::Collector {
         for (Channel& channel : channels_) all.push_back(&channel);
         return all;
     }
-    /// With the names of those who asked.
+    /// Returns the traffic with the names of those who asked.
     traces::DramTraffic& traffic(const std::vector<dram::TraceSource::Source>& sources) {
         for (size_t s = 0; s < streams_; ++s) {
             traces::DramTraffic::Stream& stream = traffic_.stream(s);

@@ -9,7 +9,7 @@
 
 namespace kpu::cli {
 
-/// What the banks of a replayed trace did, in the files that `run` writes of its DRAM.
+/// Files of a replayed trace's banks, as `run` writes them of its DRAM.
 class DramTrafficFiles {
   public:
     DramTrafficFiles();
@@ -17,7 +17,7 @@ class DramTrafficFiles {
     void add_to(CLI::App& command);
     bool wanted() const { return !table_.empty() || !page_.empty(); }
     std::vector<std::string> paths() const { return {table_, page_}; }
-    /// One for each channel, which must see all of its commands.
+    /// Makes an observer for each channel, which must see all of its commands.
     std::vector<dram::CommandObserver*> observe(const dram::ReplayConfig& config);
     /// `sources`: who asked; `what` was replayed on which `device`.
     void write(const std::vector<dram::TraceSource::Source>& sources, const std::string& what,

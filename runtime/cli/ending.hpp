@@ -6,21 +6,22 @@ class App;
 
 namespace kpu::cli {
 
-/// What ends a command before its time: Ctrl-C, SIGTERM, SIGHUP, and --timeout. At once, unless the verb
-/// keeps what it has until then; a second signal always at once. No temporary file stays.
+/// Makes signals end a command before its time: Ctrl-C, SIGTERM, SIGHUP, and --timeout. They end it at once,
+/// unless the verb keeps what it has until then; a second signal always at once. No temporary file stays.
 void catch_signals();
 
-/// After an interruption, when all is written: what was built up for a long program is not taken down.
+/// Ends the process after an interruption, when all is written: what was built up for a long program is not
+/// taken down.
 [[noreturn]] void leave(int exit_code);
 
-/// Every verb has --timeout.
+/// Adds --timeout, which every verb has.
 void add_timeout(CLI::App& command);
 double time_limit();  ///< seconds; 0: none
 bool time_is_up();    ///< the limit came
 constexpr const char* timeout_fix = "Fix: raise --timeout";
 
 /// While it lives, the first signal and the end of the time set `interrupted` instead of ending the process.
-/// What follows it is not limited in time.
+/// Code after it is not limited in time.
 class KeepsPartialResults {
   public:
     KeepsPartialResults();

@@ -40,7 +40,8 @@ void check_same_run(const std::string& run, const std::string& events, const tra
                     events, recording.info.total_cycles, results.stats.integer("cycles.total"), events));
 }
 
-/// What changes of the run would save, by simulation; where the folder does not say what ran, why not.
+/// Simulates changes of the run to see what they would save; if the folder does not say what ran, says why
+/// not.
 what_if::Answers simulate_changes(const ExplainOptions& options, const traces::Recording& recording) {
     what_if::Answers answers;
     std::error_code error;
@@ -79,7 +80,7 @@ nlohmann::ordered_json json_of(const what_if::Answers& answers) {
     return {{"skipped", answers.skipped}, {"changes", changes}};
 }
 
-/// What the folder of a run says of kernels.
+/// Reads the rows of kernels from the folder of a run.
 std::vector<traces::KernelRow> kernel_rows_of(const std::string& run) {
     const std::string path = (std::filesystem::path(run) / traces::kernels_file_name).string();
     std::error_code error;
@@ -87,7 +88,7 @@ std::vector<traces::KernelRow> kernel_rows_of(const std::string& run) {
     return traces::parse_kernel_rows(read_file(path), path);
 }
 
-/// What the folder of a run says beside its events; of an event file alone, nothing.
+/// Reads what the folder of a run says beside its events; nothing from an event file alone.
 explain::RunNumbers numbers_of(const std::string& run) {
     explain::RunNumbers numbers;
     std::error_code error;
@@ -105,7 +106,7 @@ explain::RunNumbers numbers_of(const std::string& run) {
     return numbers;
 }
 
-/// Tensors between operations that are in DRAM, the largest first; of an event file alone, none.
+/// Returns the tensors between operations that are in DRAM, the largest first; of an event file alone, none.
 std::vector<compare::DeclaredTensor> tensors_in_dram(const std::string& run) {
     std::vector<compare::DeclaredTensor> found;
     std::error_code error;

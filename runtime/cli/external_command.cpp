@@ -29,8 +29,8 @@ constexpr std::array verbs{
     ExternalVerb{"reduce", "cut a failing network down to the least that still fails (Python package)",
                  "kpusim[onnx]"}};
 
-/// Where a program may lie beside this command: as it was called (a wheel's script calls a binary elsewhere), and as it
-/// is.
+/// Lists folders where a program may lie beside this command: as it was called (a wheel's script calls a
+/// binary elsewhere), and as it is.
 std::vector<std::filesystem::path> folders_of_command(const std::filesystem::path& called) {
     std::vector<std::filesystem::path> folders;
     if (called.has_parent_path()) folders.push_back(called.parent_path());

@@ -11,7 +11,7 @@ namespace kpu::cli {
 namespace {
 
 constexpr size_t window = 100;  ///< characters of a source line that are shown
-constexpr size_t lead = 60;     ///< of them before the caret, where the line is longer
+constexpr size_t lead = 60;     ///< characters before the caret, where the line is longer
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
@@ -39,7 +39,7 @@ class SourceLines {
     std::map<std::string, std::vector<std::string>> files_;
 };
 
-/// The line and a caret under byte `column`; a long line is cut around it.
+/// Returns the line and a caret under byte `column`; a long line is cut around it.
 std::string excerpt(const std::string& line, uint32_t column) {
     if (line.empty() || column == 0 || column > line.size() + 1) return {};
     size_t begin = column - 1 > lead ? column - 1 - lead : 0;

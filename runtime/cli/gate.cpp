@@ -10,7 +10,7 @@ namespace {
 
 using Kind = analysis::FindingKind;
 
-/// The rule that a finding falls under; null: none.
+/// Returns the rule that a finding falls under; null: none.
 const GateRule* rule_of(const analysis::FindingOrigins& origins, size_t finding) {
     const auto origin = origins.find(finding);
     if (origin == origins.end()) return nullptr;

@@ -19,7 +19,7 @@ namespace {
 
 using Arrays = std::map<std::string, NpyArray>;
 
-/// What a step took.
+/// Costs of a step.
 struct Took {
     std::string what;
     uint64_t cycles = 0, dram_bytes = 0;
@@ -45,7 +45,7 @@ Program load(const std::string& path, const GenerateRequest& request) {
     return program;
 }
 
-/// The parameter that steps count; null: it has none.
+/// Returns the parameter that steps count; null: it has none.
 const proto::Param* position_of(const Program& program) {
     const auto& params = program.input.module->program.param();
     const auto found = std::find_if(params.begin(), params.end(),
@@ -53,7 +53,7 @@ const proto::Param* position_of(const Program& program) {
     return found == params.end() ? nullptr : &*found;
 }
 
-/// The settings with this position, where the program has one.
+/// Returns the settings with this position, where the program has one.
 runtime::SimulationOptions at_position(const Program& program, runtime::SimulationOptions settings,
                                        int64_t position) {
     ParamBindings& params = settings.params;
@@ -64,7 +64,7 @@ runtime::SimulationOptions at_position(const Program& program, runtime::Simulati
     return settings;
 }
 
-/// Inputs by the output that lies in their bytes: caches, which stay on the device.
+/// Returns inputs by the output that lies in their bytes: caches, which stay on the device.
 std::map<std::string, std::string> states_of(const runtime::Simulation& simulation) {
     std::map<std::string, std::string> states;
     for (const TensorSpec& output : simulation.output_specs()) {
@@ -76,7 +76,7 @@ std::map<std::string, std::string> states_of(const runtime::Simulation& simulati
     return states;
 }
 
-/// The index of the greatest number of the last row; of equal ones the first.
+/// Returns the index of the greatest number of the last row; of equal ones the first.
 int64_t greatest(const TensorSpec& spec, const NpyArray& array) {
     if (!runtime::host_has_floats(spec) || array.shape.empty() || array.elements() == 0)
         throw UserError(
@@ -91,7 +91,7 @@ int64_t greatest(const TensorSpec& spec, const NpyArray& array) {
     return best;
 }
 
-/// An array of an input that holds one number everywhere.
+/// Returns an array of an input that holds one number everywhere.
 NpyArray filled(const TensorSpec& spec, int64_t number) {
     const std::string_view dtype = runtime::host_dtype(spec);
     NpyArray array{std::string(dtype), spec.shape, {}};
@@ -114,8 +114,8 @@ const TensorSpec& spec_of(const std::vector<TensorSpec>& specs, const std::strin
     }
     std::vector<std::string_view> names;
     for (const TensorSpec& spec : specs) names.push_back(spec.name);
-    throw UserError(fmt::format("--next: `{}` is no {} of the program. Fix: give one of {}.", name, role,
-                                fmt::join(names, ", ")));
+    throw UserError(fmt::format("--next: `{}` is not a known {} of the program. Fix: give one of {}.", name,
+                                role, fmt::join(names, ", ")));
 }
 
 class Generation {
@@ -141,7 +141,7 @@ class Generation {
     }
 
   private:
-    /// Of the first step; all have room.
+    /// Returns the position of the first step; all have room.
     int64_t first_position() const {
         const proto::Param* range = position_of(steps_);
         if (range == nullptr)
@@ -204,7 +204,7 @@ class Generation {
                         program.path, missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
     }
 
-    /// For the next step: caches, tokens, and what stays the same.
+    /// Keeps outputs for the next step: caches, tokens, and what stays the same.
     void keep_outputs(const runtime::Simulation& simulation) {
         for (const auto& [output, input] : states_of(simulation)) kept_[input] = simulation.output(output);
         for (const auto& [input, output] : next_) {
@@ -221,7 +221,7 @@ class Generation {
     Program steps_;
     std::vector<std::pair<std::string, std::string>> next_;
     Arrays kept_;                            ///< inputs of the next step
-    std::map<std::string, int64_t> chosen_;  ///< those that are one number
+    std::map<std::string, int64_t> chosen_;  ///< parameters that are one number
     std::vector<int64_t> tokens_;
     std::vector<Took> took_;
 };

@@ -8,7 +8,8 @@
 
 namespace kpu::cli {
 
-/// `run --generate`: one step of a decoder after the other, each at the position behind the last one.
+/// Options of `run --generate`: the steps of a decoder one after the other, each at the position after the
+/// last one.
 struct GenerateOptions {
     uint64_t steps = 0;             ///< 0: one run as ever
     std::string prompt;             ///< a program that runs before the first of them
@@ -16,13 +17,13 @@ struct GenerateOptions {
     void add_to(CLI::App& command);
 };
 
-/// What a chain of steps needs of a run.
+/// Settings of a run for a chain of steps.
 struct GenerateRequest {
     std::string program;
     DeviceOptions device;
     GivenOptions front_end;
     InputOptions inputs;
-    runtime::SimulationOptions settings;  ///< with the position of the first step
+    runtime::SimulationOptions settings;  ///< settings with the position of the first step
     bool json = false, quiet = false;
 };
 

@@ -17,7 +17,7 @@ size_t count(const std::vector<TestCase>& cases, TestCase::Outcome outcome) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// The findings of one kind; of the verifier, those without kind.
+/// Returns the findings of one kind; of the verifier, those without kind.
 TestCase case_of(std::string_view kind, const Diagnostics& diagnostics,
                  const analysis::FindingOrigins& origins) {
     TestCase test;

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Rows of equal keys as an aligned table. Values are strings.
+/// Returns the rows of equal keys as an aligned table. Values are strings.
 std::string table(const std::vector<std::string>& columns, const Json& rows) {
     std::vector<size_t> widths;
     widths.reserve(columns.size());
@@ -71,7 +71,8 @@ std::string_view name_of(OpcodeClass op_class) {
     return names[static_cast<size_t>(op_class)];
 }
 
-/// The arithmetic of the opcode is defined for the types of the variant: families are wider than some of their opcodes.
+/// True if the arithmetic of the opcode is defined for the types of the variant: families are wider than some
+/// of their opcodes.
 bool takes(const OpcodeSpec& spec, const TypeVariant& variant) {
     if (spec.types == nullptr) return true;
     std::vector<ElemType> in, out;
@@ -87,7 +88,7 @@ bool takes(const OpcodeSpec& spec, const TypeVariant& variant) {
     return !known || spec.types(spec, in, out);
 }
 
-/// Type variants that serve an opcode, those that every device has marked with `!`.
+/// Returns the type variants that serve an opcode, those that every device has marked with `!`.
 Json variants_of(const OpcodeSpec& spec) {
     static const std::vector<TypeVariant> all = nem::all_variants(platforms::known_families(), false);
     static const std::vector<TypeVariant> must = nem::all_variants(platforms::known_families(), true);
@@ -142,7 +143,7 @@ Json opcode_rows() {
     return rows;
 }
 
-/// What values a parameter takes: 1..4096, powers of two 1..4096, os|ws|is.
+/// Describes the values that a parameter takes: 1..4096, powers of two 1..4096, os|ws|is.
 std::string values_of(const platforms::ParameterInfo& row) {
     if (row.type != "integer" && row.type != "real") return row.type;
     return fmt::format("{}{} {}..{}", row.power_of_two ? "power of two, " : "", row.type, row.min, row.max);
@@ -189,7 +190,7 @@ Json front_end_rows() {
     return rows;
 }
 
-/// How an operation of kernels is written.
+/// Returns the written form of an operation of kernels.
 std::string form_of(const kernel::Operation& row) {
     using kernel::Syntax;
     switch (row.syntax) {
@@ -225,7 +226,7 @@ std::string form_of(const kernel::StatementKind& row) {
     return row.parts.empty() ? "statement" : fmt::format("statement {}(...)", row.name);
 }
 
-/// Of kernels: statements, then operations.
+/// Lists what kernels are made of: statements, then operations.
 Json kernel_rows() {
     Json rows = Json::array();
     for (const kernel::StatementKind& row : kernel::statement_kinds())

@@ -10,7 +10,7 @@ namespace kpu::cli {
 /// Care for runs that take long: a time limit, memory, disk, a line of progress.
 class LongRun {
   public:
-    /// Before anything is simulated: warns when the run may need more memory than there is; refuses when its
+    /// Warns, before anything is simulated, when the run may need more memory than there is; refuses when its
     /// events will need more of the disk, and nothing limits the run. Throws UserError.
     void prepare(const BoundProgram& program, const runtime::SimulationOptions& options);
     /// Runs to the end, the time limit, an interrupt, or until memory or disk are nearly used up. `watched`: a

@@ -39,7 +39,7 @@ std::vector<std::string> commands_of(const CLI::App& app) {
     return names;
 }
 
-/// The option that a message of the parser names; null: none.
+/// Returns the option that a message of the parser names; null: none.
 const CLI::Option* option_in(const CLI::App& command, std::string_view message) {
     const CLI::Option* found = nullptr;
     for (const CLI::Option* option : command.get_options()) {
@@ -50,7 +50,7 @@ const CLI::Option* option_in(const CLI::App& command, std::string_view message) 
     return found;
 }
 
-/// What is wrong with the words of a command that are known. The parser's own texts are for programmers.
+/// Says what is wrong with the words of a command that are known. The parser's own texts are for programmers.
 std::string misuse(const CLI::App& command, const CLI::ParseError& error) {
     for (const CLI::Option* option : command.get_options()) {
         if (option->get_required() && option->count() == 0) {
@@ -75,8 +75,8 @@ std::string misuse(const CLI::App& command, const CLI::ParseError& error) {
     return fmt::format("{} does not take `{}`: {}", name, fmt::join(given, " "), option->get_description());
 }
 
-/// What is wrong with a command line. A word that nobody knows is the mistake, rather than what is missing
-/// for want of it.
+/// Says what is wrong with a command line. A word that nobody knows is the mistake, rather than what is
+/// missing for want of it.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const std::vector<CLI::App*> chosen = app.get_subcommands();
     const CLI::App& command = chosen.empty() ? app : *chosen.front();
@@ -93,9 +93,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
             word);
     const std::vector<std::string> names = option ? options_of(command) : commands_of(command);
     if (names.empty()) return fmt::format("`{}` is one argument too many. Fix: see `{} --help`.", word, name);
-    return fmt::format("`{}` is no {} of `{}`. Fix: did you mean `{}`? `{} --help` lists them.", word,
-                       option ? "option" : "command", name, nearest_name(word, {names.begin(), names.end()}),
-                       name);
+    return fmt::format("`{}` is not a known {} of `{}`. Fix: did you mean `{}`? `{} --help` lists them.",
+                       word, option ? "option" : "command", name,
+                       nearest_name(word, {names.begin(), names.end()}), name);
 }
 
 int run_app(int argc, char** argv) {

@@ -35,12 +35,12 @@ struct CheckOptions {
     bool json = false, sarif = false, fix = false, memory = false;
 };
 
-/// What a check found.
+/// Results of a check.
 struct Checked {
     Diagnostics diagnostics;
     analysis::FindingOrigins origins;
     std::string memory;    ///< lines on the use of each level
-    std::string coverage;  ///< of a network, a line for each node
+    std::string coverage;  ///< coverage of a network, a line for each node
 
     void add(Severity severity, analysis::FindingKind kind, SourcePos pos, std::string message) {
         origins[diagnostics.all().size()].kind = name_of(kind);
@@ -48,8 +48,8 @@ struct Checked {
     }
 };
 
-/// "L2: buffers take 128 bytes, at most 64 of them hold what is still needed, at p.nem:6:1"
-/// and "engine 0: up to 49 tasks in flight, the token table holds 16: issue waits".
+/// Returns "L2: buffers take 128 bytes, at most 64 of them hold what is still needed, at p.nem:6:1" and
+/// "engine 0: up to 49 tasks in flight, the token table holds 16: issue waits".
 std::string memory_text(const analysis::ScheduleReport& report, const BoundProgram& program,
                         const DeviceLimits& limits) {
     std::string text;
@@ -75,7 +75,7 @@ std::string memory_text(const analysis::ScheduleReport& report, const BoundProgr
     return text;
 }
 
-/// What is not checked for want of a device.
+/// Notes what is not checked for want of a device.
 void note_no_device(const CheckOptions& options, const Module& module, Checked& checked) {
     const auto& directive = module.program.device();
     if (!directive.path().empty() || !directive.name().empty() || !directive.body().empty()) {
@@ -94,7 +94,7 @@ void note_no_device(const CheckOptions& options, const Module& module, Checked& 
                     target.empty() ? ", or name a device in the program" : ""));
 }
 
-/// What the schedule checker left out of a program that is too long for it: no gate passes that.
+/// Notes what the schedule checker left out of a program that is too long for it: no gate passes that.
 void note_not_followed(const analysis::ScheduleReport& report, const BoundProgram& program,
                        const DeviceLimits& limits, Checked& checked) {
     if (program.tasks.empty()) return;
@@ -117,7 +117,7 @@ void note_not_followed(const analysis::ScheduleReport& report, const BoundProgra
             bounds.table_trials));
 }
 
-/// The program, and of a network the nodes, also if it cannot be loaded.
+/// Returns the program, and of a network the nodes, also if it cannot be loaded.
 compiler::Input load_into(const CheckOptions& options, Checked& checked,
                           std::vector<compiler::NodeSupport>& nodes) {
     try {
@@ -175,7 +175,7 @@ void check_into(const CheckOptions& options, Checked& checked) {
     if (options.memory) checked.memory = memory_text(report, program, limits);
 }
 
-/// Everything that can be wrong with a program, gathered instead of thrown.
+/// Gathers everything that can be wrong with a program, instead of throwing it.
 Checked check_program(const CheckOptions& options) {
     Checked checked;
     Diagnostics& diagnostics = checked.diagnostics;
@@ -278,12 +278,12 @@ void add_asm(CLI::App& app) {
     });
 }
 
-/// A schedule in another of its forms; it may be wrong, only its form is read.
+/// Writes a schedule in another of its forms; it may be wrong, only its form is read.
 void write_form(const ConvertOptions& options) {
     const auto source = compiler::Source::of_file(options.input);
     if (!tile_schedule::form_of(source.head()))
         throw UserError(
-            fmt::format("{} is no tile schedule, --as is for those. Fix: leave it out.", source.origin()));
+            fmt::format("{} is not a tile schedule, --as is for those. Fix: leave it out.", source.origin()));
     const OptionValues values(compiler::recognise(source).options, options.front_end);
     const auto schedule = tile_schedule::load_schedule(source, values.text("header"));
     const auto form = tile_schedule::parse_form(options.form);

@@ -89,7 +89,8 @@ runtime::SimulationOptions simulation_options(const RunOptions& options) {
     return result;
 }
 
-/// What cannot be written is known before the run, not after it. The output folder is still to be made.
+/// Refuses outputs that cannot be written before the run, not after it. The output folder is still to be
+/// made.
 void check_output_paths(const RunOptions& options, const runtime::Simulation& simulation) {
     namespace fs = std::filesystem;
     if (!options.out.empty()) {
@@ -119,7 +120,7 @@ size_t terminal_width() {
     return std::clamp<size_t>(size.ws_col, 60, 140);
 }
 
-/// The time, the memory or the disk for the run was used up.
+/// Tells that the time, the memory or the disk for the run was used up.
 int stopped(const LongRun& run, const runtime::Simulation& simulation) {
     std::string why = fmt::format("{:g} seconds", time_limit()), fix = "raise --timeout";
     if (run.stop() != LongRun::Stop::time) {
@@ -134,7 +135,7 @@ int stopped(const LongRun& run, const runtime::Simulation& simulation) {
     return exit_failed;
 }
 
-/// What went wrong, for people; the exit code says it to programs.
+/// Says what went wrong, for people; the exit code says it to programs.
 int conclude(const RunOptions& options, runtime::RunStatus status, const runtime::Simulation& simulation) {
     switch (status) {
         case runtime::RunStatus::deadlock:
@@ -159,7 +160,7 @@ int conclude(const RunOptions& options, runtime::RunStatus status, const runtime
     return exit_ok;
 }
 
-/// What the race detection of a run left out; empty when nothing.
+/// Says what the race detection of a run left out; empty when nothing.
 std::string races_not_followed(const runtime::Simulation& simulation) {
     const std::string& why = simulation.hazards().limited();
     if (why.empty()) return {};
@@ -170,7 +171,7 @@ std::string races_not_followed(const runtime::Simulation& simulation) {
         why);
 }
 
-/// One line in any case; what there is to each cause unless `quiet`.
+/// Prints one line in any case, and what there is to each cause unless `quiet`.
 void print_hazards(const runtime::Simulation& simulation, bool allowed, bool quiet) {
     constexpr size_t most = 20;
     const execution::HazardLog& log = simulation.hazards();
@@ -188,7 +189,7 @@ void print_hazards(const runtime::Simulation& simulation, bool allowed, bool qui
         print_err("info: " + limited + "\n");
 }
 
-/// The hazards of a run, as `check` reports its findings.
+/// Writes the hazards of a run, as `check` reports its findings.
 void write_hazards(const std::string& path, const runtime::Simulation& simulation) {
     Diagnostics diagnostics;
     analysis::FindingOrigins origins;
@@ -210,7 +211,7 @@ void write_hazards(const std::string& path, const runtime::Simulation& simulatio
     write_file(path, sarif ? sarif_text(diagnostics, origins) : json_text(diagnostics, origins));
 }
 
-/// To standard output, unless that has data of the run.
+/// Prints the report to standard output, unless that has data of the run.
 void print_report(const RunOptions& options, runtime::Simulation& simulation,
                   const std::vector<traces::OpRow>& ops) {
     std::vector<std::string> paths = options.traces.paths();
@@ -228,7 +229,7 @@ void print_report(const RunOptions& options, runtime::Simulation& simulation,
     print_data(traces::coloured(terminal_text(text)));
 }
 
-/// The path from the folder on; empty: it does not lead into it.
+/// Returns the path from the folder on; empty: it does not lead into it.
 std::string path_inside(const std::string& folder, const std::string& path) {
     namespace fs = std::filesystem;
     if (path.empty()) return {};
@@ -238,7 +239,7 @@ std::string path_inside(const std::string& folder, const std::string& path) {
     return inside.empty() || *inside.begin() == ".." || inside == "." ? std::string() : inside.string();
 }
 
-/// The budgets of a run that did not fail, and their report. Result: the exit code.
+/// Judges the budgets of a run that did not fail, and reports. Returns the exit code.
 int judge(const RunOptions& options, int code, runtime::Simulation& simulation,
           const std::vector<traces::OpRow>& ops, const traces::Recording* recording) {
     using Outcome = TestCase::Outcome;

@@ -36,7 +36,7 @@ std::string meaning(const std::string& rule) {
     return "Form, names, types, bounds, capacity or device fit.";
 }
 
-/// A URI reference: what stands for itself there, the rest in percent.
+/// Returns a URI reference: what stands for itself there, the rest in percent.
 std::string uri_of(const std::string& path) {
     static constexpr char hex[] = "0123456789ABCDEF";
     std::string uri;
@@ -62,7 +62,7 @@ Json location_of(const SourcePos& pos) {
     return {{"physicalLocation", place}};
 }
 
-/// The place of a finding: of what it is about, or of the statement that the verifier refused.
+/// Returns the place of a finding: of what it is about, or of the statement that the verifier refused.
 analysis::FindingSide side_of(const Diagnostic& item, const analysis::FindingOrigin& origin) {
     if (origin.side) return *origin.side;
     analysis::FindingSide side;
@@ -87,7 +87,7 @@ void add_fields(const analysis::FindingSide& side, Json& to) {
     for (const auto& [variable, value] : side.iteration) to["iteration"][variable] = value;
 }
 
-/// What the message says of the first instance found, field by field.
+/// Adds what the message says of the first instance found, field by field.
 void add_fields(const Diagnostic& item, const analysis::FindingOrigin& origin, Json& to) {
     add_fields(side_of(item, origin), to);
     if (!origin.buffer.empty()) to["buffer"] = origin.buffer;

@@ -13,7 +13,7 @@
 namespace kpu::compare {
 namespace {
 
-/// The program of a run as it ran, read from its text, whose lines it names. Throws UserError.
+/// Returns the program of a run as it ran, read from its text, whose lines it names. Throws UserError.
 BoundProgram program_of(const traces::RunResults& run) {
     Diagnostics notes;
     const nem::FileLoader others = platforms::file_loader({});

@@ -6,7 +6,7 @@
 
 namespace kpu::compare {
 
-/// What an operation of a program is known by.
+/// Identity of an operation of a program.
 struct Operation {
     std::string id;
     std::string place;  ///< in the source that both programs were made of; empty: unknown
@@ -17,8 +17,8 @@ struct OperationPair {
     std::optional<size_t> a, b;
 };
 
-/// By id; what is left, by place, where each side has one operation of that place. In the order of A, then those that
-/// only B has.
+/// Matches operations by id; what is left, by place, where each side has one operation of that place. Pairs
+/// are in the order of A, then those that only B has.
 std::vector<OperationPair> match_operations(const std::vector<Operation>& a, const std::vector<Operation>& b);
 
 }  // namespace kpu::compare

@@ -28,7 +28,7 @@ using traces::DiffSide;
 
 namespace {
 
-/// Of the program's text and of schedules the page has so much: `diff --json` has all.
+/// Limits of the page for the program's text and schedules: `diff --json` has all.
 constexpr size_t most_rows = 500, most_text = 2000;
 
 json value_of(const traces::Stat& stat) {
@@ -39,7 +39,7 @@ json file_of(const traces::Manifest::File& file) {
     return {{"name", file.name}, {"path", file.path}, {"sha256", file.sha256}};
 }
 
-/// How the run was made.
+/// Describes how the run was made.
 json made_of(const traces::Manifest& manifest) {
     json made{{"version", manifest.tool_version},
               {"command_line", manifest.command_line},
@@ -57,7 +57,7 @@ json made_of(const traces::Manifest& manifest) {
     return made;
 }
 
-/// What the run would have taken at the corners of its energy table; null: not known.
+/// Returns what the run would have taken at the corners of its energy table; null: not known.
 json energy_band_of(const traces::RunResults& run) {
     if (run.platform.empty()) return nullptr;
     try {
@@ -72,7 +72,7 @@ json energy_band_of(const traces::RunResults& run) {
     return nullptr;
 }
 
-/// Unit-cycles of an operation by band of the reports.
+/// Returns the unit-cycles of an operation by band of the reports.
 json bands_of(const traces::OpRow& row) {
     json sums = json::array();
     for (const traces::Band& band : traces::bands()) {
@@ -91,7 +91,7 @@ void shorten(json& text) {
     if (whole.size() > most_text) whole = whole.substr(0, most_text) + "...";
 }
 
-/// `diff --json` without what would make a page too large.
+/// Returns `diff --json` without what would make a page too large.
 json shortened(json document) {
     json left_out = json::object();
     const auto cut = [&left_out](json& rows, const char* name) {

@@ -17,7 +17,7 @@ class Page {
     /// Reads the run's events, if it has any; so does add(). Throws UserError on a damaged event file.
     explicit Page(traces::DiffSide& first);
     ~Page();
-    /// One more run, with how it differs from the first.
+    /// Adds one more run, with how it differs from the first.
     void add(traces::DiffSide& other, const traces::DiffSide& first, const Difference& difference);
     std::string html() const;
 

@@ -12,14 +12,14 @@ namespace {
 /// Cycles by cause, for each operation of one run; the background last.
 using Table = std::vector<std::map<std::string, Cycles>>;
 
-/// Where a table has an operation.
+/// Returns the row of an operation in a table.
 size_t row_of(const traces::RunInfo& info, uint32_t op) {
     return op < info.ops.size() ? op : info.ops.size();
 }
 
 Table empty_table(const explain::RunGraph& graph) { return Table(graph.info().ops.size() + 1); }
 
-/// What the critical path went through.
+/// Sums what the critical path went through.
 Table on_path(const explain::RunGraph& graph, const explain::CriticalPath& path) {
     Table table = empty_table(graph);
     for (const explain::PathSegment& segment : path.segments()) {
@@ -40,7 +40,7 @@ void for_each_state(const std::vector<explain::UnitState>& states, Cycles from, 
         visit(*at, std::min(at->to, to) - std::max(at->from, from));
 }
 
-/// What units did for operations while the path was elsewhere.
+/// Sums what units did for operations while the path was elsewhere.
 Table off_path(const explain::RunGraph& graph, const explain::CriticalPath& path) {
     Table table = empty_table(graph);
     using Sums = std::vector<std::array<Cycles, traces::cause_count>>;
@@ -76,7 +76,7 @@ Table off_path(const explain::RunGraph& graph, const explain::CriticalPath& path
     return table;
 }
 
-/// Rows of the operations of which a part changed.
+/// Returns the rows of the operations of which a part changed.
 std::vector<PathChange::Row> changes(const explain::RunGraph& graph_a, const Table& a,
                                      const explain::RunGraph& graph_b, const Table& b,
                                      std::vector<OperationPair> operations) {

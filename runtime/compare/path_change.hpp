@@ -8,7 +8,7 @@
 
 namespace kpu::compare {
 
-/// Where two runs of programs for one source spent their time.
+/// Change of where two runs of programs for one source spent their time.
 struct PathChange {
     /// Cycles with one cause.
     struct Part {
@@ -30,7 +30,8 @@ struct PathChange {
     std::vector<Row> off_path;
 };
 
-/// By the critical path of each run, as `explain` finds it. `operations` are those of RunInfo::ops of both.
+/// Compares the critical path of each run, as `explain` finds it. `operations` are those of RunInfo::ops of
+/// both.
 PathChange path_change(const explain::RunGraph& a, const explain::RunGraph& b,
                        const std::vector<OperationPair>& operations);
 

@@ -1,4 +1,4 @@
-// What changed between two runs and their schedules, for people and as JSON.
+// Texts of what changed between two runs and their schedules, for people and as JSON.
 #include "runtime/compare/report.hpp"
 
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ class Lines : public TextLines {
     const size_t top_;
 };
 
-/// What a change is, with what each program has.
+/// Describes a change, with what each program has.
 std::string words_of(const ScheduleChange& change) {
     using Change = ScheduleChange::Kind;
     const std::string both = fmt::format("{} in A, {} in B", change.a, change.b);

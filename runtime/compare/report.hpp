@@ -9,10 +9,10 @@
 
 namespace kpu::compare {
 
-/// For people, with at most `top` rows of each table; empty when nothing changed.
+/// Writes the changes for people, with at most `top` rows of each table; empty when nothing changed.
 std::string text_of(const PathChange& change, size_t top);
 std::string text_of(const std::vector<ScheduleChange>& changes, size_t top);
-/// Every row.
+/// Lists every row.
 nlohmann::ordered_json json_of(const PathChange& change);
 nlohmann::ordered_json json_of(const std::vector<ScheduleChange>& changes);
 

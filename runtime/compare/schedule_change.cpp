@@ -22,7 +22,7 @@ using Names = std::set<std::string>;
 
 std::string joined(const Names& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
-/// Those of `x` that `y` lacks.
+/// Returns the names in `x` that `y` lacks.
 Names without(const Names& x, const Names& y) {
     Names left;
     std::set_difference(x.begin(), x.end(), y.begin(), y.end(), std::inserter(left, left.end()));
@@ -35,9 +35,9 @@ class Schedule {
     struct Task {
         uint32_t statement = 0;
         const BoundTask* bound = nullptr;
-        std::string name;                        ///< of its token; empty: it has none
+        std::string name;                        ///< name of its token; empty: it has none
         std::vector<uint32_t> waits = {};        ///< statements of the tokens that are waited for before it
-        std::vector<uint32_t> waits_after = {};  ///< of the last task, those after it
+        std::vector<uint32_t> waits_after = {};  ///< waits after the last task
     };
 
     explicit Schedule(const ScheduleSide& side)
@@ -74,7 +74,7 @@ class Schedule {
         }
         return operations;
     }
-    /// Of a statement, in the text; 0: unknown.
+    /// Returns the line of a statement in the text; 0: unknown.
     uint32_t line(uint32_t statement) const {
         return statement < lines_.size() ? lines_[statement].number : 0;
     }
@@ -101,7 +101,7 @@ class Schedule {
     const BoundLoop& loop(uint32_t statement) const {
         return program_.loops[program_.statements[statement].index];
     }
-    /// "k in [0..7]", of constant bounds; else the line of the loop has them.
+    /// Returns "k in [0..7]", of constant bounds; else the line of the loop has them.
     std::string range(uint32_t statement) const {
         const BoundLoop& bound = loop(statement);
         if (bound.first.is_constant() && bound.last.is_constant())
@@ -141,7 +141,7 @@ class Schedule {
         return !line.empty() && line[0] != '#' && line != "endloop" && !starts_with(line, "buffer ") &&
                !starts_with(line, "const ");
     }
-    /// To the end of a part further on in the same text.
+    /// Extends `text` to the end of a part further on in the same text.
     static void extend(std::string_view& text, std::string_view part) {
         text = {text.data(), static_cast<size_t>(part.data() + part.size() - text.data())};
     }
@@ -155,13 +155,13 @@ class Schedule {
 
     static constexpr size_t indent_step = 4;
     const BoundProgram& program_;
-    std::vector<std::optional<size_t>> task_of_;     ///< by statement
+    std::vector<std::optional<size_t>> task_of_;     ///< indexed by statement
     std::unordered_map<uint32_t, uint32_t> let_of_;  ///< statement that declares a region
-    std::vector<Line> lines_;                        ///< by statement; empty: unknown
+    std::vector<Line> lines_;                        ///< indexed by statement; empty: unknown
     std::vector<Task> tasks_;
 };
 
-/// Two schedules, and which of their tasks are the same.
+/// Comparison of two schedules, and which of their tasks are the same.
 class Comparison {
   public:
     Comparison(const ScheduleSide& a, const ScheduleSide& b) : a_(a), b_(b) {
@@ -207,7 +207,8 @@ class Comparison {
             if (const auto found = other.find(name); found != other.end()) pair(i, found->second);
     }
 
-    /// Within an operation, or outside of those that both have, the n-th task with an opcode is the n-th.
+    /// Matches the rest: within an operation, or outside of those that both have, the n-th task with an
+    /// opcode is the n-th.
     void match_the_rest() {
         using Group = std::tuple<size_t, std::string_view, size_t>;
         const size_t none = SIZE_MAX;
@@ -235,7 +236,7 @@ class Comparison {
             if (const auto found = other.find(group); found != other.end()) pair(i, found->second);
     }
 
-    /// Tasks outside of a longest run of A's tasks that B has in the same order.
+    /// Finds tasks outside of a longest run of A's tasks that B has in the same order.
     void find_moved() {
         moved_.assign(in_b_.size(), false);
         std::vector<size_t> tails,
@@ -255,7 +256,7 @@ class Comparison {
             moved_[i] = false;
     }
 
-    /// A task by the name that it has in A.
+    /// Returns a task by the name that it has in A.
     std::string label(const Schedule& schedule, size_t task) const {
         if (&schedule == &b_ && in_a_[task]) return label(a_, *in_a_[task]);
         const Schedule::Task& row = schedule.tasks()[task];
@@ -274,7 +275,7 @@ class Comparison {
                                      schedule.loop(dep.loop).variable, dep.distance));
         return names;
     }
-    /// The task of both programs that stands before this one.
+    /// Returns the task of both programs that stands before this one.
     std::string place(const Schedule& schedule, size_t task) const {
         const auto& partner = &schedule == &a_ ? in_b_ : in_a_;
         while (task-- > 0) {
@@ -324,7 +325,7 @@ class Comparison {
         }
     }
 
-    /// Where the statements name other regions, these differ in themselves.
+    /// Compares the regions themselves where the statements name other ones.
     void compare_regions(size_t i, size_t j) {
         const std::vector<std::string> x = a_.regions(i), y = b_.regions(j);
         if (x.size() != y.size()) return;
@@ -359,7 +360,7 @@ class Comparison {
         if (j) change.line_b = b_.line(b_.tasks()[*j].statement);
         changes_.push_back(std::move(change));
     }
-    /// The change just kept, of a task of A, is about these lines.
+    /// Notes that the change just kept, of a task of A, is about these lines.
     void at_lines(size_t i, uint32_t line_a, uint32_t line_b) {
         ScheduleChange& change = changes_[change_of_.at(a_.op_id(i))];
         if (change.kind != Kind::window || change.further > 0) return;
@@ -369,9 +370,9 @@ class Comparison {
 
     const Schedule a_, b_;
     std::vector<std::optional<size_t>> in_b_, in_a_;  ///< partner of each task
-    std::vector<bool> moved_;                         ///< by task of A
+    std::vector<bool> moved_;                         ///< indexed by task of A
     std::vector<ScheduleChange> changes_;
-    std::map<std::string, size_t> change_of_;  ///< by operation
+    std::map<std::string, size_t> change_of_;  ///< indexed by operation
     size_t reported_ = 0;
 };
 

@@ -25,11 +25,12 @@ struct ScheduleChange {
         statement   ///< something else in its line
     };
     Kind kind = Kind::missing;
-    std::string op;                   ///< its id in A, or in B if A does not have it
-    std::string task;                 ///< its name in A, or in B
-    std::string a, b;                 ///< what it is in each; of tokens, those that only this one has
-    uint32_t line_a = 0, line_b = 0;  ///< of the statement in each program's text; 0: it does not have it
-    size_t further = 0;               ///< differences of this operation after this one
+    std::string op;    ///< its id in A, or in B if A does not have it
+    std::string task;  ///< its name in A, or in B
+    std::string a, b;  ///< value in each; for tokens, those that only this one has
+    /// Line of the statement in each program's text; 0: it does not have it.
+    uint32_t line_a = 0, line_b = 0;
+    size_t further = 0;  ///< differences of this operation after this one
 };
 std::string_view name_of(ScheduleChange::Kind kind);  ///< missing, loop, window ...
 
@@ -39,8 +40,9 @@ struct ScheduleSide {
     std::string_view text;
 };
 
-/// A change for each operation whose schedule differs, in the order of A, then those that only B has. Tasks are the same by
-/// name; those that are left, in their order, by operation and opcode. The fewest tasks that have to move count as moved.
+/// Returns a change for each operation whose schedule differs, in the order of A, then those that only B has.
+/// Tasks are the same by name; those that are left, in their order, by operation and opcode. The fewest tasks
+/// that have to move count as moved.
 std::vector<ScheduleChange> schedule_changes(const ScheduleSide& a, const ScheduleSide& b);
 
 }  // namespace kpu::compare

@@ -16,7 +16,7 @@ namespace kpu::compare {
 
 namespace {
 
-/// "F16" and [1, "8"], as a program's text has them, in bytes; 0: it does not say.
+/// Returns "F16" and [1, "8"], as a program's text has them, in bytes; 0: it does not say.
 uint64_t bytes_of(const nlohmann::json& tensor) {
     const auto elem = tensor.find("elem"), shape = tensor.find("shape");
     if (elem == tensor.end() || !elem->is_string() || shape == tensor.end()) return 0;
@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, std::string>> places_of(std::string_view prog
     return places;
 }
 
-/// Of a side whose run has an event file that is not read yet; says why there are none.
+/// Reads the events of a side whose run has an event file that is not read yet; says why there are none.
 void read_events_of(traces::DiffSide& side) {
     auto recording = std::make_shared<traces::Recording>(traces::read_event_file(side.run.events));
     // `run --force` without --events leaves those of the run before in the folder

@@ -10,11 +10,12 @@
 
 namespace kpu::compare {
 
-/// The run that a folder holds, with the parameters of its platform; its events are not read yet. Throws UserError.
+/// Reads the run that a folder holds, with the parameters of its platform; its events are not read yet.
+/// Throws UserError.
 traces::DiffSide read_side(const std::string& folder);
 
-/// A run of this process, without any file. `name` stands for the folder's path; `manifest` needs the digests of the
-/// inputs alone. `events`: take_recording() of the run, or null. Ends a paused run.
+/// Makes a side of a run of this process, without any file. `name` stands for the folder's path; `manifest`
+/// needs the digests of the inputs alone. `events`: take_recording() of the run, or null. Ends a paused run.
 traces::DiffSide side_of(runtime::Simulation& simulation, traces::Manifest manifest, std::string name,
                          std::shared_ptr<const traces::Recording> events);
 
@@ -28,7 +29,7 @@ std::vector<DeclaredTensor> tensors_of(std::string_view program);
 
 /// Reads the event files of two runs where both have events; says why there are none. Throws UserError on a damaged file.
 void load_events(traces::DiffSide& a, traces::DiffSide& b);
-/// That of one run, if it has one.
+/// Loads the events of one run, if it has any.
 void load_events(traces::DiffSide& side);
 
 }  // namespace kpu::compare

@@ -13,7 +13,7 @@ using explain::UnitState;
 using traces::Cause;
 
 constexpr size_t most_device_bars = 1500;
-/// Of all units together; a unit has as many as its share, within the limits below.
+/// Limits of bars for all units together; a unit has as many as its share, within the limits below.
 constexpr size_t most_unit_bars = 20'000, most_bars_of_unit = 800, least_bars_of_unit = 100;
 
 uint8_t kind_of(Cause cause) {

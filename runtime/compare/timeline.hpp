@@ -17,14 +17,14 @@ struct Bar {
     uint8_t kind = 0;
 };
 
-/// When an operation of a run was under way, and what the cycles that are charged to it were.
+/// Times at which an operation of a run was under way, and what the cycles that are charged to it were.
 struct OperationTime {
-    std::array<Cycles, 3> charged{};  ///< by kind; they sum to charged_cycles of ops.csv
+    std::array<Cycles, 3> charged{};  ///< cycles by kind; they sum to charged_cycles of ops.csv
     Cycles begin = explain::never;    ///< first issue
     Cycles end = 0;                   ///< last completion
 };
 
-/// What a page draws of a run.
+/// Timeline that a page draws of a run.
 struct Timeline {
     struct Unit {
         std::string name;
@@ -32,7 +32,7 @@ struct Timeline {
     };
     std::vector<OperationTime> ops;  ///< as RunInfo::ops; the background last
     std::vector<Bar> device;         ///< the whole run, without gaps
-    std::vector<Unit> units;         ///< those that did something, when they did
+    std::vector<Unit> units;         ///< units that did something, when they did
 };
 
 /// Neighbours alike are one bar. Of more bars than a screen can tell apart there are stretches of equal length, each with

@@ -1,4 +1,4 @@
-// What a debugger shows of a program that stands still.
+// Answers of a debugger about a program that stands still.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,7 +12,7 @@ namespace kpu::runtime {
 
 namespace {
 
-/// "0 to 3, 7": invocations of a workgroup.
+/// Returns "0 to 3, 7": invocations of a workgroup.
 std::string lanes_text(const std::vector<uint32_t>& lanes) {
     constexpr size_t most = 8;
     std::vector<std::string> parts;
@@ -35,7 +35,7 @@ const Debugger::Worker& Debugger::worker() const {
     return *worker_;
 }
 
-/// That it executes next, or failed at.
+/// Returns the statement that it executes next, or failed at.
 uint32_t Debugger::statement_of(const Worker& worker) const {
     return over_ ? last_.at(&worker) : worker.statement();
 }
@@ -47,7 +47,7 @@ uint32_t Debugger::lane() const {
     return std::min(lane_.value_or(first), worker_->code().invocations() - 1);
 }
 
-/// Of the blocks that the statement stands in, declared before it.
+/// Returns the variables of the blocks that the statement stands in, declared before it.
 std::vector<uint32_t> Debugger::visible_variables() const {
     const kernel::Code& code = worker().code();
     const uint32_t statement = statement_of(*worker_);
@@ -72,23 +72,23 @@ std::optional<uint32_t> Debugger::find_variable(const std::string& name) const {
     return std::nullopt;
 }
 
-/// Of the kernel that stands still. Throws UserError where it has none of that name.
+/// Returns the buffer of the kernel that stands still. Throws UserError where it has none of that name.
 uint32_t Debugger::find_buffer(const std::string& name) const {
     if (worker_ == nullptr)
         throw UserError(
-            fmt::format("`{}` is no memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel that is "
+            fmt::format("`{}` is not a memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel that is "
                         "under way.",
                         name));
     const auto& buffers = worker_->code().buffers;
     for (uint32_t b = 0; b < buffers.size(); ++b)
         if (buffers[b].name == name) return b;
     throw UserError(fmt::format(
-        "`{}` is no memory, and no buffer of kernel `{}`. Fix: write ddr, l2, l1[0], or a name of "
+        "`{}` is not a memory, and no buffer of kernel `{}`. Fix: write ddr, l2, l1[0], or a name of "
         "its head.",
         name, worker_->code().name()));
 }
 
-/// A variable as the chosen invocation has it, or a buffer.
+/// Returns a variable as the chosen invocation has it, or a buffer.
 std::optional<debug::Elements> Debugger::elements_of(const std::string& name) const {
     const kernel::Code& code = worker().code();
     if (const std::optional<uint32_t> found = find_variable(name)) {

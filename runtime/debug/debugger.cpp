@@ -29,7 +29,7 @@ constexpr const char* help_text =
     "where; units; tasks                  where it stands; what units do; what waits for what\n"
     "quit";
 
-/// What stops a run that nobody wants any more.
+/// Message that stops a run which nobody wants any more.
 constexpr const char* quit_text = "the debugger ended the run";
 
 }  // namespace
@@ -100,7 +100,7 @@ std::string Debugger::execute(const std::string& line) {
     if (words.empty()) return "";
     const auto verb = verbs().find(words[0]);
     if (verb == verbs().end())
-        throw UserError(fmt::format("`{}` is no verb. Fix: help lists them.", words[0]));
+        throw UserError(fmt::format("`{}` is not a verb. Fix: help lists them.", words[0]));
     if (words.size() - 1 > verb->second.most)
         throw UserError(fmt::format("`{}` is too much after `{}`. Fix: help shows what follows.",
                                     words[verb->second.most + 1], words[0]));
@@ -133,7 +133,7 @@ std::string Debugger::go(const Words& words) {
     return "";
 }
 
-/// What there is to say at the end; the program cannot go on.
+/// Returns what there is to say at the end; the program cannot go on.
 std::string Debugger::over(const std::string& how) {
     over_ = true;
     std::string text = fmt::format("{} at cycle {}", how, simulation_.now());
@@ -171,14 +171,14 @@ std::string Debugger::advance() {
     }
 }
 
-/// To the next place where there may be something to say.
+/// Advances to the next place where there may be something to say.
 RunStatus Debugger::advance_once() {
     const uint64_t cycle = next_cycle();
     const Cycles most = timed() && cycle != UINT64_MAX ? cycle - simulation_.now() : UINT64_MAX;
     return simulation_.step_task(nullptr, nullptr, most);
 }
 
-/// The nearest one that a breakpoint or the verb asks for.
+/// Returns the nearest one that a breakpoint or the verb asks for.
 uint64_t Debugger::next_cycle() const {
     uint64_t nearest = goal_ == Goal::cycles ? left_ : UINT64_MAX;
     for (const Breakpoint& b : breakpoints_)
@@ -203,7 +203,7 @@ void Debugger::before_statement(const Worker& worker) {
     simulation_.pause();  // what ends the step may be another cycle now
 }
 
-/// Why the program stops before the worker's next statement. Empty: it goes on.
+/// Says why the program stops before the worker's next statement. Empty: it goes on.
 std::string Debugger::statement_reason(const Worker& worker) {
     const bool shown = shown_ == &worker;
     if (shown) shown_ = nullptr;
@@ -215,7 +215,8 @@ std::string Debugger::statement_reason(const Worker& worker) {
     return --left_ == 0 ? "stepped" : "";
 }
 
-/// The program stays where it failed: there is no way on, but all that is there can be looked at.
+/// Called when the program failed. It stays where it failed: there is no way on, but all that is there can be
+/// looked at.
 void Debugger::failed(const Worker& worker, const std::string& why) {
     over_ = inside_ = true;
     worker_ = &worker;

@@ -26,7 +26,8 @@ class Debugger : public values::kernel::LaunchProbe {
     /// The simulation has its inputs. Both outlive the debugger, and so does `interrupt`, which may be null: it stops a
     /// program that runs, and the dialogue takes it back.
     Debugger(Simulation& simulation, Dialogue dialogue, const std::atomic<bool>* interrupt = nullptr);
-    /// Until the dialogue ends it, or `quit`. A program that is left inside of a kernel is back at its beginning.
+    /// Runs until the dialogue ends it, or `quit`. A program that is left inside of a kernel is back at its
+    /// beginning.
     void run();
 
     void before_statement(const values::kernel::LaunchWorker& worker) override;
@@ -38,11 +39,11 @@ class Debugger : public values::kernel::LaunchProbe {
     using Words = std::vector<std::string>;
     struct Breakpoint {
         enum class Kind : uint8_t { line, region, task, cycle } kind = Kind::line;
-        std::string name;  ///< of the line, region or task
+        std::string name;  ///< name of the line, region or task
         uint32_t number = 0;
         std::map<const kernel::Code*, debug::Statements> statements;  ///< line, region: those that it is
         uint64_t cycle = 0;
-        uint64_t completed = 0;  ///< of the task, when last looked at
+        uint64_t completed = 0;  ///< completions of the task, when last looked at
         bool over = false;       ///< a cycle that was reached
         std::string text() const;
     };
@@ -53,13 +54,13 @@ class Debugger : public values::kernel::LaunchProbe {
         uint32_t buffer = 0;
         uint64_t address = 0, count = 0;
         uint32_t number = 0;
-        /// When last looked at; of a buffer, for each place that it has in launches under way.
+        /// Bytes when last looked at; for a buffer, those of each place that it has in launches under way.
         std::map<const uint8_t*, std::vector<uint8_t>> bytes;
         std::string text() const;
     };
     enum class Goal : uint8_t { stay, go, statements, task, cycles };
     struct Verb {
-        size_t most;  ///< words behind it
+        size_t most;  ///< number of words after it
         std::string (Debugger::*answer)(const Words& words);
     };
     static const std::map<std::string, Verb>& verbs();

@@ -20,7 +20,8 @@ namespace {
 constexpr int64_t shown_columns = 6, shown_rows = 4;  ///< before the last one
 constexpr int64_t most_elements = 1024;               ///< that one verb shows
 
-/// From `begin` to before `end` of a dimension; those between the first `head` and the last one are left out.
+/// A range of a dimension from `begin` to before `end`; indices between the first `head` and the last one are
+/// left out.
 struct Span {
     int64_t begin = 0, end = 0, head = INT64_MAX;
     bool single = false;  ///< given as a number
@@ -44,7 +45,7 @@ std::string row_text(const Elements& elements, int64_t first, const Span& column
     return text;
 }
 
-/// Lines "[0, 3] 1 2 3", by the places of the dimensions before the last.
+/// Returns the lines "[0, 3] 1 2 3", by the places of the dimensions before the last.
 std::string rows_text(const Elements& elements, const std::vector<Span>& spans, int64_t head) {
     const std::vector<Span> outer(spans.begin(), spans.end() - 1);
     int64_t rows = 1;
@@ -69,14 +70,14 @@ std::string rows_text(const Elements& elements, const std::vector<Span>& spans, 
     return text;
 }
 
-/// "3", or "0..8" as the loops of kernels write it.
+/// Parses "3", or "0..8" as the loops of kernels write it.
 Span span_of(const std::string& text, const std::string& name, const Elements& elements, int64_t size) {
     const size_t dots = text.find("..");
     const uint64_t begin = number_of(text.substr(0, dots));
     const uint64_t end = dots == std::string::npos ? begin + 1 : number_of(text.substr(dots + 2));
     if (begin >= end || end > static_cast<uint64_t>(size))
-        throw UserError(fmt::format("`{}` is {}, so `{}` is no place there. Fix: stay below its sizes.", name,
-                                    elements.what, text));
+        throw UserError(fmt::format("`{}` is {}, so `{}` is not a place there. Fix: stay below its sizes.",
+                                    name, elements.what, text));
     return {static_cast<int64_t>(begin), static_cast<int64_t>(end), INT64_MAX, dots == std::string::npos};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// How a debugger shows what variables and buffers of kernels hold.
+// Texts of what variables and buffers of kernels hold, for a debugger.
 #include <functional>
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace kpu::runtime::debug {
 
-/// "12", "-0.5", "true": of the type's bits.
+/// Returns "12", "-0.5", "true": of the type's bits.
 std::string element_text(kernel::Type type, uint64_t bits);
 
 /// Elements in a shape, row-major.
@@ -16,13 +16,14 @@ struct Elements {
     kernel::Shape shape;  ///< empty: one
     std::function<std::string(size_t)> element;
 };
-/// Of memory that outlives the result; `bits` of an element.
+/// Views memory that outlives the result; `bits` of an element.
 Elements elements_of(kernel::Type type, kernel::Shape shape, const uint8_t* data, unsigned bits);
 Elements elements_of(const values::kernel::Tile& tile);
 
-/// Of one element a line; of more what they are, and the first and last rows and columns.
+/// Writes one element as a line; of more what they are, and the first and last rows and columns.
 std::string whole_text(const std::string& name, const Elements& elements);
-/// The element at "1, 5"; with ranges, "1, 0..8", all of these. Throws UserError for what is no place of them.
+/// Returns the element at "1, 5"; with ranges, "1, 0..8", all of these. Throws UserError for what is no place
+/// of them.
 std::string part_text(const std::string& name, const Elements& elements, const std::string& places);
 
 }  // namespace kpu::runtime::debug

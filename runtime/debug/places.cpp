@@ -18,14 +18,14 @@ namespace {
 
 constexpr size_t most_names = 20;  ///< in a message
 
-/// One of them names the other, perhaps with fewer folders.
+/// True if one of them names the other, perhaps with fewer folders.
 bool same_file(const std::string& a, const std::string& b) {
     const std::string &longer = a.size() < b.size() ? b : a, &shorter = a.size() < b.size() ? a : b;
     const size_t at = longer.size() - shorter.size();
     return longer.compare(at, shorter.size(), shorter) == 0 && (at == 0 || longer[at - 1] == '/');
 }
 
-/// Of "softmax.py:12", "softmax.py:12 (softmax)"; number 0: it is no line of a file.
+/// Parses "softmax.py:12", "softmax.py:12 (softmax)"; number 0: it is no line of a file.
 Line origin_of(const std::string& text) {
     const std::string place = text.substr(0, text.rfind(" ("));
     const size_t colon = place.rfind(':');
@@ -48,7 +48,7 @@ void each_line(const Code& code, Visit&& visit) {
     }
 }
 
-/// Without a file, a line is the front end's where the kernel has such.
+/// True if the kernel has the front end's lines, which lines without a file then mean.
 bool has_origins(const Code& code) {
     return std::any_of(code.statements.begin(), code.statements.end(),
                        [](const kernel::CodeStatement& s) { return s.kind == kernel::Kind::line; });

@@ -1,5 +1,5 @@
 #pragma once
-// What lines and regions of kernels are, for breakpoints.
+// Lines and regions of kernels, for breakpoints.
 #include <string>
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace kpu::runtime::debug {
 
 using Kernels = std::vector<const kernel::Code*>;
-using Statements = std::vector<bool>;  ///< of a kernel, by number
+using Statements = std::vector<bool>;  ///< statements of a kernel, by number
 
 /// "softmax.py:12", "12": a line, of the file if one is named.
 struct Line {
@@ -19,8 +19,8 @@ struct Line {
 /// Throws UserError for what has no number.
 Line line_of(const std::string& text);
 
-/// Statements of a line, for each of the kernels: of the text that they were read from, or of the front end's where
-/// they say so. Throws UserError where no kernel has any.
+/// Returns the statements of a line, for each of the kernels: of the text that they were read from, or of the
+/// front end's where they say so. Throws UserError where no kernel has any.
 std::vector<Statements> statements_of(const Kernels& kernels, const Line& line);
 /// Regions of that name, or path of names.
 std::vector<Statements> regions_of(const Kernels& kernels, const std::string& name);

@@ -1,4 +1,4 @@
-// What stops a program that is debugged: breakpoints, watches, and which invocations count.
+// Stops of a program that is debugged: breakpoints, watches, and which invocations count.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -49,7 +49,7 @@ std::string Debugger::add_breakpoint(const Words& words) {
     return b.text();
 }
 
-/// That the program launches.
+/// Returns the kernels that the program launches.
 debug::Kernels Debugger::kernels() const {
     debug::Kernels kernels;
     for (const BoundTask& task : simulation_.program().tasks) {
@@ -81,7 +81,7 @@ bool Debugger::stops_at(const Breakpoint& b, const Worker& worker) const {
     return !goes_on;
 }
 
-/// Whether the invocation that steps count is among those that execute the statement.
+/// True if the invocation that steps count is among those that execute the statement.
 bool Debugger::is_meant(const Worker& worker) const {
     if (worker.has_tiles()) return true;
     const std::vector<uint32_t>& lanes = worker.batch().lanes();
@@ -105,7 +105,7 @@ std::string Debugger::add_watch(const Words& words) {
     return w.text();
 }
 
-/// Where the worker's launch has the buffer; null: it is a memory.
+/// Returns where the worker's launch has the buffer; null: it is a memory.
 const uint8_t* Debugger::first_byte(const Watch& w, const Worker* worker) {
     return w.code == nullptr ? nullptr : worker->bytes(w.buffer).data;
 }
@@ -121,7 +121,7 @@ std::vector<uint8_t> Debugger::watched(const Watch& w, const Worker* worker) con
     return {from, from + w.count};
 }
 
-/// The first watch whose bytes are others than before, as a worker sees them; null: of memories.
+/// Returns the first watch whose bytes are others than before, as a worker sees them; null: of memories.
 std::string Debugger::changed_bytes(const Worker* worker) {
     for (Watch& w : watches_) {
         if (w.code != nullptr && (worker == nullptr || &worker->code() != w.code)) continue;

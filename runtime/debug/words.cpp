@@ -38,7 +38,8 @@ const std::string& word_at(const std::vector<std::string>& words, size_t place) 
 uint64_t number_of(const std::string& text) {
     uint64_t value = 0;
     if (!read_number(text, value))
-        throw UserError(fmt::format("`{}` is no number of 64 bits. Fix: give one, like 12 or 0x0c.", text));
+        throw UserError(
+            fmt::format("`{}` is not a number of 64 bits. Fix: give one, like 12 or 0x0c.", text));
     return value;
 }
 

@@ -19,7 +19,7 @@ Format format_of(const EngineConfig& config) {
     return format;
 }
 
-/// max(x, 0) as IEEE 754-2019 says: NaN stays NaN, -0 becomes +0.
+/// Computes max(x, 0) as IEEE 754-2019 says: NaN stays NaN, -0 becomes +0.
 void relu_floats(uint8_t* tile, uint64_t count) {
     auto* values = reinterpret_cast<float*>(tile);
     for (uint64_t i = 0; i < count; ++i) {
@@ -73,7 +73,7 @@ void Engine::get_tensor(std::string_view name, void* data, uint64_t elements) co
 void Engine::execute_packed(std::string_view bytes) {
     if (!bytes.empty() && !is_packed(bytes))
         throw UserError(
-            "these bytes are no schedule in the packed form. Fix: give the bytes of the packed form, or a "
+            "these bytes are not a schedule in the packed form. Fix: give the bytes of the packed form, or a "
             "list of "
             "ops.");
     Schedule schedule;

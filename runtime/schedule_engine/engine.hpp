@@ -18,12 +18,12 @@ struct EngineConfig {
     uint64_t sram_bytes = 256 * 1024;
     bool trace = false;                       ///< keep a line of text per op of the last execute
     uint32_t tile = 32;                       ///< rows and columns of a tile
-    ElemType elem = ElemType::f32;            ///< of operands: f32, f16, bf16, i8
-    std::string platform = default_platform;  ///< what cycles are those of
+    ElemType elem = ElemType::f32;            ///< type of operands: f32, f16, bf16, i8
+    std::string platform = default_platform;  ///< platform whose cycles are counted
 };
 
 struct EngineStats {
-    uint64_t loads = 0, executes = 0, stores = 0;  ///< of all executes so far
+    uint64_t loads = 0, executes = 0, stores = 0;  ///< counts of all ops so far
 };
 
 /// Executes schedules one op after another on an arena and a tensor store: the values of the program that
@@ -34,21 +34,21 @@ class Engine {
     /// Throws UserError on sizes and types that cannot be.
     explicit Engine(const EngineConfig& config);
 
-    /// As TensorStore::register_tensor.
+    /// Does the same as TensorStore::register_tensor.
     uint32_t register_tensor(const std::string& name, uint64_t rows, uint64_t cols,
                              ElemType elem = ElemType::none, double scale = 0);
-    /// `elements` must be rows x cols; `data` holds them in the tensor's type, row-major.
+    /// Sets a tensor: `elements` must be rows x cols; `data` holds them in the tensor's type, row-major.
     void set_tensor(std::string_view name, const void* data, uint64_t elements);
     void get_tensor(std::string_view name, void* data, uint64_t elements) const;
 
     /// Clears the arena, then runs the ops. Throws ScheduleError before anything ran when they are not legal.
     void execute(const std::vector<Op>& ops);
-    /// The same of the packed form.
+    /// Does the same with the packed form.
     void execute_packed(std::string_view bytes);
 
     EngineStats stats() const { return stats_; }
-    /// Of all executes so far, as if one ran after the other. Simulates what it has not simulated yet; throws
-    /// UserError when the platform cannot run it.
+    /// Returns the time of all executes so far, as if one ran after the other. Simulates what it has not
+    /// simulated yet; throws UserError when the platform cannot run it.
     ScheduleTiming timing();
     const std::vector<std::string>& trace() const { return trace_; }
     const TensorStore& tensors() const { return tensors_; }
@@ -62,8 +62,8 @@ class Engine {
         uint8_t* from = nullptr;
         uint8_t* to = nullptr;
         uint64_t from_stride = 0, to_stride = 0, line = 0;  ///< bytes
-        OpcodeId conversion = 0;                            ///< of a STORE whose types differ, else 0
-        std::vector<values::Tensor> inputs, outputs;        ///< of the arithmetic
+        OpcodeId conversion = 0;                            ///< opcode of a STORE whose types differ, else 0
+        std::vector<values::Tensor> inputs, outputs;        ///< tensors of the arithmetic
         BoundQuant from_quant, to_quant;
     };
     struct Plan {
@@ -86,7 +86,7 @@ class Engine {
     OpcodeId gemm_ = 0, cast_ = 0, requant_ = 0;
     BoundAttrs no_attrs_;
     std::vector<uint8_t> narrow_;  ///< a converted tile
-    Plan plan_;                    ///< of the ops executed last: the same again need no checks
+    Plan plan_;                    ///< plan of the ops executed last: the same again need no checks
     EngineStats stats_;
     std::vector<std::string> trace_;
     TimedRuns timed_;

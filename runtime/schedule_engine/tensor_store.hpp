@@ -24,11 +24,12 @@ class TensorStore {
 
     const Header& header() const { return header_; }
     const Tensor& tensor(uint32_t id) const;  ///< throws UserError on an unknown id
-    /// First element of a tile; its rows lie row_bytes(id) apart. Throws UserError outside the tensor.
+    /// Returns the first element of a tile; its rows lie row_bytes(id) apart. Throws UserError outside the
+    /// tensor.
     uint8_t* tile_ptr(uint32_t id, uint32_t tile_row, uint32_t tile_col);
-    uint64_t row_bytes(uint32_t id) const;  ///< of a padded row
+    uint64_t row_bytes(uint32_t id) const;  ///< bytes of a padded row
 
-    /// rows x cols elements, row-major, without padding; `bytes` must be their size, else UserError.
+    /// Sets rows x cols elements, row-major, without padding; `bytes` must be their size, else UserError.
     void set_data(uint32_t id, const void* data, uint64_t bytes);
     void get_data(uint32_t id, void* data, uint64_t bytes) const;
     uint64_t dense_bytes(uint32_t id) const;
@@ -38,7 +39,7 @@ class TensorStore {
         void operator()(uint8_t* bytes) const;
     };
     Header header_;
-    std::vector<std::unique_ptr<uint8_t, Free>> data_;  ///< by id
+    std::vector<std::unique_ptr<uint8_t, Free>> data_;  ///< indexed by id
     std::unordered_map<std::string, uint32_t> ids_;
 };
 

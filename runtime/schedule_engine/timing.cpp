@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t most_runs = 8;  ///< different schedules that are remembered
 
-/// When units began and ended tasks: they do it in order of time.
+/// Times at which units began and ended tasks: they do it in order of time.
 class TaskEdges final : public traces::EventSink {
   public:
     void record(const traces::Event& event) override {
@@ -26,7 +26,7 @@ class TaskEdges final : public traces::EventSink {
     }
     void pulse(uint16_t, traces::Cause, Picoseconds, Picoseconds) override {}
 
-    /// Core cycles in which a unit that is `wanted` executes a task.
+    /// Returns core cycles in which a unit that is `wanted` executes a task.
     uint64_t busy_cycles(const std::vector<traces::UnitInfo>& units, bool (*wanted)(const UnitKindRow&),
                          const Clock& clock) const {
         uint64_t cycles = 0;
@@ -50,7 +50,7 @@ class TaskEdges final : public traces::EventSink {
     std::vector<Edge> edges_;
 };
 
-/// Shipped platforms are read once: that takes as long as simulating a small schedule.
+/// Returns a platform. Shipped ones are read once: that takes as long as simulating a small schedule.
 platforms::Platform load_platform(const std::string& name) {
     if (!platforms::is_shipped(name)) return platforms::load(name);
     static std::mutex mutex;

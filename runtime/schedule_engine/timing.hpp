@@ -13,7 +13,8 @@ struct ScheduleTiming {
     uint64_t cycles = 0;
     uint64_t dma_busy = 0;      ///< in which a system DMA executes a transfer
     uint64_t compute_busy = 0;  ///< in which a systolic array executes
-    /// (dma_busy + compute_busy) / cycles: 1 when one follows the other, 2 when both are busy all the time.
+    /// Returns (dma_busy + compute_busy) / cycles: 1 when one follows the other, 2 when both are busy all the
+    /// time.
     double overlap() const {
         return cycles == 0 ? 0 : static_cast<double>(dma_busy + compute_busy) / static_cast<double>(cycles);
     }

@@ -20,7 +20,8 @@ compiler::Simulated simulate(const std::shared_ptr<const Module>& program,
     return result;
 }
 
-/// What stops a simulation, such as a kernel whose time depends on values, is told as what stops the compilation.
+/// Simulates a compiled program. What stops it, such as a kernel whose time depends on values, is told as
+/// what stops the compilation.
 compiler::Simulated trial(const std::shared_ptr<const Module>& program, const platforms::Platform& platform) {
     try {
         return simulate(program, platform);

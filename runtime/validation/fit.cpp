@@ -17,7 +17,7 @@
 namespace kpu::validation {
 namespace {
 
-constexpr double within = 0.01;  ///< of what was measured
+constexpr double within = 0.01;  ///< share of what was measured
 constexpr double furthest = 16;  ///< factor from the value now
 constexpr int most_halvings = 10;
 
@@ -53,7 +53,7 @@ std::optional<double> number_of(const std::string& text) {
     return value;
 }
 
-/// One parameter, tried at other values.
+/// A parameter, tried at other values.
 class Trial {
   public:
     Trial(const MeasuredRow& row, const platforms::Platform& platform, std::string parameter, bool whole,
@@ -64,7 +64,7 @@ class Trial {
           whole_(whole),
           interrupt_(interrupt) {}
 
-    /// Nothing where the platform may not have that value.
+    /// Returns the cycles with this value; nothing where the platform may not have it.
     std::optional<double> cycles(double value) {
         const std::string text = whole_ ? fmt::format("{:.0f}", value) : fmt::format("{:.6g}", value);
         if (const auto found = known_.find(text); found != known_.end()) return found->second;
@@ -91,7 +91,7 @@ class Trial {
     std::map<std::string, std::optional<double>> known_;
 };
 
-/// Values from the one now outwards, up to `furthest` times it; of 0, from 1 on.
+/// Returns the values from the one now outwards, up to `furthest` times it; of 0, from 1 on.
 std::vector<double> ladder(double now, bool up) {
     std::vector<double> values;
     if (now == 0) {

@@ -1,5 +1,6 @@
 #pragma once
-// What would have to be otherwise for a row to meet its measurement: one parameter of the platform at a time.
+// Finds what would have to be otherwise for a row to meet its measurement: one parameter of the platform at a
+// time.
 #include <atomic>
 #include <optional>
 #include <string>
@@ -15,10 +16,10 @@ struct Change {
     std::string parameter;  ///< path as of --set
     double now = 0;
     std::optional<double>
-        needed;          ///< with which the row takes what was measured, to 1 %; none: no value does
+        needed;          ///< value with which the row takes what was measured, to 1 %; none: no value does
     double nearest = 0;  ///< the value that comes nearest
-    double cycles = 0;   ///< with it
-    /// How far the value is from the one now, as a factor of at least 1; where that is 0, its size.
+    double cycles = 0;   ///< cycles with it
+    /// Returns how far the value is from the one now, as a factor of at least 1; where that is 0, its size.
     double distance() const;
 };
 
@@ -26,7 +27,9 @@ struct Explained {
     MeasuredRow row;  ///< in cycles
     double simulated = 0;
     std::vector<Change>
-        changes;  ///< those that meet the measurement first, the least change first; without those that leave over nine tenths of the distance
+        /// Changes that meet the measurement first, the least change first; without those that leave over
+        /// nine tenths of the distance.
+        changes;
 };
 
 /// Throws UserError for a row that is not simulated.
@@ -35,7 +38,7 @@ Explained explain_row(MeasuredRow row, const platforms::Platform& platform,
 std::string text_of(const Explained& explained);
 std::string json_of(const Explained& explained);
 
-/// The row of that name, or of that line of the file. Throws UserError with the nearest name.
+/// Returns the row of that name, or of that line of the file. Throws UserError with the nearest name.
 const MeasuredRow& find_row(const std::vector<MeasuredRow>& rows, const std::string& name);
 
 }  // namespace kpu::validation

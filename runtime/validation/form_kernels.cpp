@@ -12,7 +12,7 @@ namespace kpu::validation {
 namespace {
 
 constexpr int64_t largest_side =
-    896;  ///< of a product; of larger ones the machine's placement of operands is not known
+    896;  ///< largest side of a product; of larger ones the machine's placement of operands is not known
 constexpr int64_t long_copy_bytes = 4000000;
 
 /// Times in microseconds: the mean, and how far the repeats lay apart.
@@ -60,7 +60,7 @@ void read_product(Table& table, std::vector<MeasuredRow>& rows) {
     rows.push_back(std::move(row));
 }
 
-/// What stands for an operation of the file here. Those without an opcode take the nearest of one pass.
+/// Stand-in for an operation of the file. Operations without an opcode take the nearest of one pass.
 struct Operation {
     std::string_view name, opcode;
     int64_t inputs;
@@ -81,7 +81,7 @@ constexpr Operation operations[] = {{"add", "add", 2, LayerClass::element_wise},
                                     {"binary", "sign", 1, LayerClass::activation},
                                     {"layer_norm", "layernorm", 1, LayerClass::norm}};
 
-/// Numbers of a text like "add_(736, 8)"; none where it has no brackets, or too many elements.
+/// Returns the numbers of a text like "add_(736, 8)"; none where it has no brackets, or too many elements.
 std::vector<int64_t> shape_of(std::string_view text) {
     std::vector<int64_t> shape;
     const size_t open = text.find('('), close = text.find(')');

@@ -10,7 +10,7 @@
 namespace kpu::validation {
 namespace {
 
-/// What stands for a number format and its passes here: the platform has a rate for each.
+/// Stand-in for a number format and its passes: the platform has a rate for each.
 struct Format {
     std::string_view name, fidelity;
     ElemType elem;
@@ -72,7 +72,7 @@ void read_power(Table& table, std::vector<MeasuredRow>& rows) {
     rows.push_back(std::move(row));
 }
 
-/// Whole systems: their hardware is not published layer by layer.
+/// Reads whole systems: their hardware is not published layer by layer.
 void read_task(Table& table, std::vector<MeasuredRow>& rows) {
     MeasuredRow row;
     row.network = table.cell("system"), row.kind = table.cell("task"), row.index = table.cell("mode");

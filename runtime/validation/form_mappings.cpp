@@ -8,7 +8,7 @@
 namespace kpu::validation {
 namespace {
 
-/// The layer of a row; nothing, with errors, where it is none.
+/// Returns the layer of a row; nothing, with errors, where it is none.
 std::optional<Extents> extents_of(Table& table) {
     constexpr int64_t most = 1 << 16;
     const bool before = table.has_errors();
@@ -57,7 +57,8 @@ void add(Table& table, std::vector<MeasuredRow>& rows, const std::string& networ
 
 void read_mapping(Table& table, std::vector<MeasuredRow>& rows) { add(table, rows, "", "mapping", "cycles"); }
 
-/// Two measurements: the explicit mapping, and the default one, whose program is not given and whose three runs are the noise.
+/// Reads two measurements: the explicit mapping, and the default one, whose program is not given and whose
+/// three runs are the noise.
 void read_mapped_layer(Table& table, std::vector<MeasuredRow>& rows) {
     const std::string network = table.cell("network");
     table.real("auto_cycles", "cycles");

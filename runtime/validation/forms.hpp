@@ -25,7 +25,7 @@ Form core_grid_form();     ///< products on a grid of cores: m, k, n, grid, ns
 Form power_form();         ///< layers with DRAM bytes and power: net, layer, power_mw, dram_mb
 Form task_form();          ///< networks of MLPerf Tiny: system, task, uj_per_inf
 
-/// The first is the one that errors are told of where none fits.
+/// Returns all forms. The first is the one that errors are told of where none fits.
 std::vector<Form> all_forms();
 
 }  // namespace kpu::validation

@@ -15,9 +15,10 @@ namespace {
 
 using namespace kpu::builder;
 
-constexpr int64_t lanes = 128;  ///< of the layout's lines; all machines of such kernels have arrays as wide
+/// Elements of the layout's lines; all machines of such kernels have arrays as wide.
+constexpr int64_t lanes = 128;
 
-/// One kernel as a program: buffers, transfers one behind the other, and what the arrays do between.
+/// A kernel as a program: buffers, transfers one after the other, and what the arrays do between.
 class KernelProgram {
   public:
     KernelProgram(const Kernel& kernel, const platforms::Platform& platform)
@@ -61,11 +62,12 @@ class KernelProgram {
                         "the row out.",
                         platform_.name(), what, l1_bytes_));
     }
-    /// A buffer in L1 behind those before.
+    /// Makes a buffer in L1 after those before.
     Buffer in_l1(const char* name, int64_t bytes) {
         return program_.l1_buffer(name, 0, std::max<int64_t>(bytes, 1), 64);
     }
-    /// In the memory where the kernel's tensors are; those that it has no more room for lie in DDR.
+    /// Makes a buffer in the memory where the kernel's tensors are; those that it has no more room for lie in
+    /// DDR.
     Buffer at_home(const char* name, int64_t bytes) {
         constexpr int64_t line = 64;
         at_home_ += ceil_div(bytes, line) * line;
@@ -75,7 +77,7 @@ class KernelProgram {
     }
     TensorType elements(std::vector<Expr> shape) const { return tensor(kernel_.elem, std::move(shape)); }
 
-    /// Bytes of a buffer at home, from a place on, to the start of one in L1.
+    /// Loads bytes of a buffer at home, from a place on, to the start of one in L1.
     Task load(Buffer to, Buffer from, int64_t at, int64_t bytes, const std::vector<Task>& after) {
         return program_.transfer("", program_.bytes("", to, 0, bytes), program_.bytes("", from, at, bytes))
             .after(after);
@@ -108,13 +110,13 @@ class KernelProgram {
         }
     }
 
-    /// In how many parts a product is cut, for as many arrays.
+    /// Numbers of parts that a product is cut into, for as many arrays.
     struct Split {
         int64_t rows = 1, columns = 1, sum = 1;
         int64_t cycles = INT64_MAX;
     };
-    /// Of all cuts of rows, columns and the sum the one that takes fewest cycles of the arrays, and of the vector unit, which adds
-    /// the parts of a sum.
+    /// Returns, of all cuts of rows, columns and the sum, the one that takes fewest cycles of the arrays, and
+    /// of the vector unit, which adds the parts of a sum.
     Split split_of(int64_t m, int64_t n, int64_t most_sums) const {
         constexpr int64_t vector_lanes = 1024;
         const int64_t blocks = ceil_div(n, array_columns_), folds = ceil_div(kernel_.k, array_rows_);
@@ -132,7 +134,7 @@ class KernelProgram {
         return best;
     }
 
-    /// A product on all arrays; `parts` has room for the parts of a sum behind the first.
+    /// Multiplies on all arrays; `parts` has room for the parts of a sum after the first.
     std::vector<Task> multiply(Buffer a, Buffer b, Buffer y, Buffer parts, int64_t most_sums, int64_t m,
                                int64_t n, const std::vector<Task>& after) {
         const Split split = split_of(m, n, most_sums);
@@ -239,8 +241,8 @@ class KernelProgram {
         }
     }
 
-    /// The positions of the window for some pictures and rows, on one array, which keeps their order: no token has to. The
-    /// last task.
+    /// Computes the positions of the window for some pictures and rows, on one array, which keeps their
+    /// order: no token has to. Returns the last task.
     Task window(Buffer x, Buffer w, Buffer y, Span pictures, Span rows, int64_t in_rows, int64_t in_columns,
                 int64_t array, const std::vector<Task>& after) {
         const Kernel& c = kernel_;
@@ -273,7 +275,7 @@ class KernelProgram {
         return *last;
     }
 
-    /// Rows, or elements, as many at a time as L1 holds.
+    /// Computes rows, or elements, as many at a time as L1 holds.
     void vector() {
         const bool by_rows = kernel_.kind == Kernel::Kind::rows;
         const auto shape = [&](int64_t part) {
@@ -310,7 +312,7 @@ class KernelProgram {
         }
     }
 
-    /// Q, K and V come at once; scores of a head stay in L1.
+    /// Computes attention: Q, K and V come at once; scores of a head stay in L1.
     void attention() {
         const int64_t places = kernel_.m, width = kernel_.n;
         const int64_t whole = bytes_of({kernel_.heads, places, width}), head = places * width * elem_bytes_,

@@ -23,7 +23,7 @@ constexpr std::string_view dim_names = "CKPQRS";
 constexpr int64_t slice_bytes = 64;  ///< channels of one load: the largest request
 constexpr int64_t most_passes = 5000;
 
-/// One of "K16", "C16X", "N1"; no dimension for N, the batch, which is 1.
+/// A factor: one of "K16", "C16X", "N1"; no dimension for N, the batch, which is 1.
 struct Factor {
     std::optional<Dim> dim;
     int64_t count = 1;
@@ -186,7 +186,7 @@ class MappedLayer {
         load_operands(pass, free);
         return pass;
     }
-    /// Input pixels of a pass along one axis, without the padding.
+    /// Returns the input pixels of a pass along one axis, without the padding.
     Span part(const Pass& pass, Dim out, Dim window, int64_t extent) const {
         const Span span{pass.at.at(static_cast<size_t>(out)), m_.tile_at(out)};
         const int64_t at = pass.at.at(static_cast<size_t>(window));
@@ -195,7 +195,7 @@ class MappedLayer {
             std::min(extent, (span.end() - 1) * m_.stride + at - m_.pad() + m_.tile_at(window));
         return {first, std::max<int64_t>(0, end - first)};
     }
-    /// Read before, and in L2 since then.
+    /// True if it was read before, and is in L2 since then.
     bool again(char tensor, const Extents& at, std::initializer_list<Dim> dims) {
         std::vector<int64_t> key{tensor};
         for (const Dim dim : dims) key.push_back(at.at(static_cast<size_t>(dim)));
@@ -264,7 +264,7 @@ class MappedLayer {
         stored_.at(pass.slot) = movers_.store(to, from, last ? *last : pass.loads.back());
     }
 
-    /// The pixels of a tile at one position of the window, column by column: commands go along P.
+    /// Computes the pixels of a tile at one position of the window, column by column: commands go along P.
     Task product(const Pass& pass, Span rows, Span columns, int64_t r, int64_t s,
                  const std::vector<Task>& wait) {
         const int64_t tile_c = m_.tile_at(Dim::c), tile_k = m_.tile_at(Dim::k), tile_q = m_.tile_at(Dim::q);

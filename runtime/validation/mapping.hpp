@@ -23,9 +23,9 @@ struct Mapped {
         Dim dim;
         int64_t count;
     };
-    std::vector<Loop> outer;  ///< of L3, from the outermost on: each pass loads the tile of operands
-    Extents tile{};           ///< of one pass
-    Extents inmost{};         ///< of L0: what one weight is used for
+    std::vector<Loop> outer;  ///< loops of L3, from the outermost on: each pass loads the tile of operands
+    Extents tile{};           ///< extents of one pass
+    Extents inmost{};         ///< extents of L0: what one weight is used for
     int64_t spatial_c = 1, spatial_k = 1;
     int64_t at(Dim dim) const { return extents[static_cast<size_t>(dim)]; }
     int64_t tile_at(Dim dim) const { return tile[static_cast<size_t>(dim)]; }
@@ -38,8 +38,8 @@ struct Mapped {
 /// Throws UserError, without a place, where the text is no mapping or its factors do not make the layer.
 Mapped parse_mapping(std::string_view text, const Extents& extents, int64_t stride);
 
-/// The program that does exactly this: loads of a pass go beside the products of the one before. Throws UserError where its
-/// tiles do not fit, or its passes are too many to simulate.
+/// Returns the program that does exactly this: loads of a pass go beside the products of the one before.
+/// Throws UserError where its tiles do not fit, or its passes are too many to simulate.
 Module mapped_schedule(const Mapped& mapped, const platforms::Platform& platform);
 
 }  // namespace kpu::validation

@@ -10,7 +10,8 @@
 namespace kpu::validation {
 namespace {
 
-/// How well a header fits a form: columns that it knows, less those that it does not and those that are missing.
+/// Returns how well a header fits a form: columns that it knows, less those that it does not and those that
+/// are missing.
 int64_t fit(const std::vector<std::string>& header, const Form& form) {
     int64_t points = 0;
     for (const std::string& name : header)

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t largest = int64_t{1} << 17;
 
-/// Numbers between x; nothing where one is no number of the range.
+/// Returns the numbers between x; nothing where one is no number of the range.
 std::optional<std::vector<int64_t>> numbers_of(std::string_view text) {
     std::vector<int64_t> numbers;
     for (;;) {
@@ -80,7 +80,7 @@ std::vector<Kernel> residual_network(const std::vector<int64_t>& blocks, bool bo
     return kernels;
 }
 
-/// One layer of an encoder for 512 places; sums and gelu are taken to be done on the way.
+/// Returns one layer of an encoder for 512 places; sums and gelu are taken to be done on the way.
 std::vector<Kernel> encoder_layer(int64_t hidden) {
     constexpr int64_t places = 512, width = 64;
     return {product(places, hidden, 3 * hidden), attention(hidden / width, places, width),

@@ -13,7 +13,7 @@ namespace kpu::validation {
 struct Workload {
     LayerClass layer_class = LayerClass::gemm;
     std::vector<Kernel> kernels;
-    std::string unknown;  ///< what the name leaves open, and what was taken
+    std::string unknown;  ///< part that the name leaves open, and what was taken
 };
 /// A layer of a network that a chip ran: one group of it for one picture, and how often that comes.
 struct ChipLayer {
@@ -23,7 +23,7 @@ struct ChipLayer {
 /// Layers of `alexnet` (CONV1 to CONV5, four pictures) and `vgg16` (CONV1-1 to CONV5-3, three), as Eyeriss ran them.
 std::optional<ChipLayer> chip_layer_of(std::string_view network, std::string_view layer);
 
-/// None for a name that is none of these, or whose sizes are out of range.
+/// Finds a workload; none for a name that is none of these, or whose sizes are out of range.
 std::optional<Workload> workload_of(std::string_view name);
 
 }  // namespace kpu::validation

@@ -6,7 +6,7 @@
 
 namespace kpu::validation {
 
-/// A network of one layer in int8, input and result in DDR, compiled with `--effort 2`.
+/// Returns a network of one layer in int8, input and result in DDR, compiled with `--effort 2`.
 Module own_choice(const Work& work, const platforms::Platform& platform);
 
 }  // namespace kpu::validation

@@ -49,7 +49,7 @@ Run run_program(Module module, const platforms::Platform& platform, const std::a
     return result;
 }
 
-/// Of two runs, one behind the other.
+/// Returns the sum of two runs, one after the other.
 Run both(const Run& first, const Run& second) {
     Run sum;
     sum.cycles = first.cycles + second.cycles;

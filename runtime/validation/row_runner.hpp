@@ -10,11 +10,11 @@
 
 namespace kpu::validation {
 
-/// Where the array's cycles of a simulated row went, as shares of all.
+/// Shares of the array's cycles of a simulated row, by what they went to.
 struct Causes {
     double useful = 0, fill_drain = 0, padding = 0;
     double stalled = 0;   ///< waiting for data or for other work
-    std::string largest;  ///< of the stalls, as docs/stall_causes.md names them; empty: none
+    std::string largest;  ///< largest stall, as docs/stall_causes.md names them; empty: none
 };
 
 struct Run {
@@ -27,8 +27,8 @@ class RowRunner {
   public:
     RowRunner(const platforms::Platform& platform, const std::atomic<bool>* interrupt);
     Run run(Module module);
-    /// What the row has measured. Kernels come one behind the other, and the first one pays for the launch. Throws UserError
-    /// for what does not fit the platform.
+    /// Runs what the row has measured. Kernels follow each other, and the first one pays for the launch.
+    /// Throws UserError for what does not fit the platform.
     Run run(const MeasuredRow& row);
 
   private:

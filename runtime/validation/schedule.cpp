@@ -62,16 +62,16 @@ class Layer {
         int64_t in_l2 = 0;  ///< bytes; 0: it does not fit there
     };
     struct Tile {
-        Span rows, columns;  ///< of the pooled output
+        Span rows, columns;  ///< part of the pooled output
         Span filters, channels;
-        Span out_rows, out_columns;  ///< of the convolution
+        Span out_rows, out_columns;  ///< part of the convolution
         Span in_rows, in_columns;
         int64_t sums = 0;        ///< place in L1
         std::vector<Task> bias;  ///< none: the sums continue
         struct Slice {
             Span channels;
             int64_t input = 0, weights = 0;  ///< places in L1
-            std::vector<Task> loads;         ///< of the input, then of each row of the window
+            std::vector<Task> loads;         ///< loads of the input, then of each row of the window
         };
         std::vector<Slice> slices;
     };
@@ -118,7 +118,7 @@ class Layer {
         return tile;
     }
 
-    /// Some channels of a tile: input, and weights by rows of the window. Moves `place` behind them.
+    /// Loads some channels of a tile: input, and weights by rows of the window. Moves `place` past them.
     Tile::Slice load_slice(const Tile& tile, Span channels, int64_t& place, const std::vector<Task>& free) {
         Tile::Slice slice;
         slice.channels = channels, slice.input = place;
@@ -168,8 +168,8 @@ class Layer {
         store(tile, *last);
     }
 
-    /// The pixels of a tile at one position of the window. Sums are added to in the order of issue: the array keeps
-    /// it, so that no token has to.
+    /// Computes the pixels of a tile at one position of the window. Sums are added to in the order of issue:
+    /// the array keeps it, so that no token has to.
     Task product(const Tile& tile, const Tile::Slice& slice, Span rows, Span columns, int64_t at_row,
                  int64_t at_column) {
         const int64_t channels = slice.channels.size, filters = tile.filters.size;

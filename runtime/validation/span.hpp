@@ -6,7 +6,7 @@
 
 namespace kpu::validation {
 
-constexpr int64_t sum_bytes = 4;  ///< of an accumulator
+constexpr int64_t sum_bytes = 4;  ///< bytes of an accumulator
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -23,14 +23,14 @@ inline std::vector<Span> cut(int64_t extent, int64_t size) {
     return spans;
 }
 
-/// Input pixels under a span of output pixels, without the padding.
+/// Returns the input pixels under a span of output pixels, without the padding.
 inline Span reached(Span out, int64_t kernel, int64_t stride, int64_t pad, int64_t extent) {
     const int64_t first = std::max<int64_t>(0, out.first * stride - pad);
     const int64_t end = std::min(extent, (out.end() - 1) * stride - pad + kernel);
     return {first, std::max<int64_t>(0, end - first)};
 }
 
-/// Of a span of output pixels, those whose input at this position of the window is no padding.
+/// Returns those of a span of output pixels whose input at this position of the window is no padding.
 inline Span touched(Span out, int64_t at, int64_t stride, int64_t pad, int64_t extent) {
     int64_t first = out.first, end = out.end();
     while (first < end && first * stride + at - pad < 0) ++first;

@@ -12,7 +12,7 @@
 
 namespace kpu::validation {
 
-/// What a file of measurements may have, and what must be there.
+/// A column that a file of measurements may have, or must have.
 struct Column {
     std::string_view name;
     bool required = true;
@@ -20,28 +20,28 @@ struct Column {
 
 class Table {
   public:
-    /// "-" is stdin.
+    /// Opens a table; "-" is stdin.
     explicit Table(std::string path);
 
-    /// The next line that is no comment; none at the end.
+    /// Moves to the next line that is no comment; none at the end.
     bool next();
-    /// Of the line: its cells.
+    /// Returns the cells of the line.
     std::vector<std::string> cells() const;
-    /// The line is the header. Errors where columns are unknown, missing or there twice.
+    /// Takes the line as the header. Errors where columns are unknown, missing or there twice.
     void take_header(const std::vector<Column>& columns);
-    /// The line is a row. False, with an error, where it has more or fewer cells than the header.
+    /// Takes the line as a row. False, with an error, where it has more or fewer cells than the header.
     bool take_row();
 
     size_t line() const { return line_; }
-    /// Empty where the file has no such column.
+    /// Returns a cell; empty where the file has no such column.
     std::string cell(std::string_view column) const;
-    /// 0 where nothing stands.
+    /// Returns a number; 0 where nothing stands.
     int64_t number(std::string_view column, int64_t least, int64_t most);
-    /// With an error where nothing stands.
+    /// Returns the number of a cell; an error where nothing stands.
     int64_t needed(std::string_view column, int64_t least, int64_t most = largest);
-    /// Nothing where nothing stands. `unit` is what the fix asks for.
+    /// Returns the number of a cell; nothing where nothing stands. `unit` is what the fix asks for.
     std::optional<double> real(std::string_view column, std::string_view unit);
-    /// 1, with an error, where nothing stands.
+    /// Returns a measured number; 1, with an error, where nothing stands.
     double measured(std::string_view column, std::string_view unit);
 
     void fail(const std::string& what, const std::string& fix);
@@ -55,7 +55,7 @@ class Table {
     std::string path_, bytes_;
     std::string_view rest_, text_;
     size_t line_ = 0;
-    std::map<std::string, size_t, std::less<>> places_;  ///< of the columns
+    std::map<std::string, size_t, std::less<>> places_;  ///< places of the columns
     std::vector<std::string> cells_;
     Diagnostics found_;
 };

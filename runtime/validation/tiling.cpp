@@ -15,8 +15,8 @@
 namespace kpu::validation {
 namespace {
 
-/// Of a product: blocks of the array's side along rows, columns and the sum, from nearly square ones on, one more of
-/// each in turn as long as they fit.
+/// Tiles a product: blocks of the array's side along rows, columns and the sum, from nearly square ones on,
+/// one more of each in turn as long as they fit.
 Tiles tiles_of_product(const Work& work, const Budget& budget) {
     const int64_t side = budget.side;
     const int64_t most[] = {ceil_div(work.out_width, side), ceil_div(work.out_channels, side),
@@ -60,7 +60,8 @@ bool fits(const Work& work, const Budget& budget, const Tiles& tiles) {
                budget.operand_rows;
 }
 
-/// Rows of the array's side that rows of pixels leave idle, over all tiles: the software keeps the array full.
+/// Returns the rows of the array's side that rows of pixels leave idle, over all tiles: the software keeps
+/// the array full.
 int64_t idle_rows(const Work& work, const Budget& budget, const Tiles& tiles) {
     const auto idle = [&](int64_t pooled) {
         const int64_t pixels = Tiles::unpooled(work, pooled);
@@ -71,7 +72,8 @@ int64_t idle_rows(const Work& work, const Budget& budget, const Tiles& tiles) {
            (whole * idle(tiles.width) + (rest > 0 ? idle(rest) : 0));
 }
 
-/// Of a convolution: as many as the row says; of equals those that leave the array idle least, then the widest.
+/// Chooses the tiles of a convolution: as many as the row says; of equals those that leave the array idle
+/// least, then the widest.
 Choice best_choice(const MeasuredRow& row, const Budget& budget, bool as_walked) {
     const Work& work = row.work;
     const int64_t height = pooled_height(work), width = pooled_width(work), side = budget.side;

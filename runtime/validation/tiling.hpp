@@ -9,19 +9,20 @@
 
 namespace kpu::validation {
 
-/// What one of two tiles in flight may take, in rows of the array's width: operands of a byte, sums of four.
+/// Room of one of two tiles in flight, in rows of the array's width: operands of a byte, sums of four.
 struct Budget {
-    int64_t side = 16;  ///< of the array
+    int64_t side = 16;  ///< side of the array
     int64_t operand_rows = 0;
     int64_t sum_rows = 0;
 };
-/// Two thirds of L1 are the operands', one third the sums'. Throws UserError for a platform whose L1 has no room for tiles.
+/// Divides L1: two thirds are the operands', one third the sums'. Throws UserError for a platform whose L1
+/// has no room for tiles.
 Budget budget_of(const platforms::Platform& platform);
 
 /// Sizes of one tile; those at an edge are smaller. The loops over them are, from the outermost: rows, columns, filters,
 /// channels.
 struct Tiles {
-    int64_t height = 0, width = 0;  ///< of the pooled output
+    int64_t height = 0, width = 0;  ///< size of the pooled output
     int64_t filters = 0, channels = 0;
     int64_t count(const Work& work) const;
     /// Pixels of the convolution that `pooled` pixels of the output are made of.

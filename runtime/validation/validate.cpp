@@ -17,7 +17,7 @@ namespace {
 
 constexpr double short_layer_cycles = 50000;
 
-/// Value below which the share `q` of sorted values lies.
+/// Returns the value below which the share `q` of sorted values lies.
 double quantile(const std::vector<double>& sorted, double q) {
     const double at = q * double(sorted.size() - 1);
     const auto below = static_cast<size_t>(at);
@@ -25,7 +25,7 @@ double quantile(const std::vector<double>& sorted, double q) {
     return sorted[below] + (at - double(below)) * (sorted[above] - sorted[below]);
 }
 
-/// Of each value, its place among all; of equal ones the mean of theirs.
+/// Returns each value's place among all; of equal ones the mean of theirs.
 std::vector<double> ranks_of(const std::vector<double>& values) {
     std::vector<size_t> order(values.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -53,7 +53,7 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
     return of_a == 0 || of_b == 0 ? std::numeric_limits<double>::quiet_NaN() : both / std::sqrt(of_a * of_b);
 }
 
-/// Bytes of DRAM in this compiler's choice, of a row whose time compares with nothing.
+/// Compares bytes of DRAM in this compiler's choice, of a row whose time compares with nothing.
 void compare_traffic(ComparedRow& row, RowRunner& runner, const platforms::Platform& platform) {
     constexpr double bytes = 2, mega = 1e6;  // of an element of the chip; ours have one
     const double times = bytes * double(row.measured.traffic_times);

@@ -14,12 +14,12 @@ namespace {
 
 using proto::ExprToken;
 
-/// A part of a program that is a number of its own: an expression of one integer.
+/// True for a part of a program that is a number of its own: an expression of one integer.
 bool is_literal(const proto::Expr& expr) {
     return expr.token_size() == 1 && expr.token(0).kind() == ExprToken::INT;
 }
 
-/// The window of a loop; null when it has none written, which means 1.
+/// Returns the window of a loop; null when it has none written, which means 1.
 proto::Expr* window_of(proto::Loop& loop) {
     for (proto::Decorator& decorator : *loop.mutable_decorator()) {
         if (decorator.name() == "max_in_flight" && decorator.arg_size() == 1 && decorator.arg(0).has_expr())
@@ -42,7 +42,7 @@ void set_literal(proto::Expr& expr, int64_t value) {
     token.set_value(value);
 }
 
-/// The expression times `up` / `down`, exact where `down` divides it.
+/// Scales the expression by `up` / `down`, exact where `down` divides it.
 void scale(proto::Expr& expr, int64_t up, int64_t down) {
     for (const auto& [kind, value] : {std::pair(ExprToken::MUL, up), std::pair(ExprToken::DIV, down)}) {
         ExprToken& number = *expr.add_token();
@@ -83,7 +83,7 @@ std::set<uint32_t> regions_in(const KPUProgram& program, int loop) {
     return regions;
 }
 
-/// `LOOP depth, INT slots, MOD` at a token: the variable modulo a number of slots.
+/// True for `LOOP depth, INT slots, MOD` at a token: the variable modulo a number of slots.
 bool picks_slot(const proto::Expr& expr, int at, int depth) {
     return at + 2 < expr.token_size() && expr.token(at).kind() == ExprToken::LOOP &&
            expr.token(at).value() == depth && expr.token(at + 1).kind() == ExprToken::INT &&
@@ -125,7 +125,7 @@ class Changes {
         }
     }
 
-    /// A window that is a constant of the program is changed with the constant.
+    /// Adds a loop; a window that is a constant of the program is changed with the constant.
     void add_loop(const LoopPlace& place) {
         proto::Loop loop = base_.module->program.statement(place.statement).loop();
         const proto::Expr* window = window_of(loop);
@@ -158,7 +158,7 @@ class Changes {
         }
     }
 
-    /// The numbers of slots through which the loop's regions go round.
+    /// Returns the numbers of slots through which the loop's regions go round.
     std::set<int64_t> slots_of(const LoopPlace& place) const {
         const KPUProgram& program = base_.module->program;
         std::set<int64_t> slots;
@@ -170,7 +170,7 @@ class Changes {
         return slots;
     }
 
-    /// In `changed_`: other slots, buffers that hold them, and tokens of as many iterations before.
+    /// Changes, in `changed_`, the slots, buffers that hold them, and tokens of as many iterations before.
     void change_slots(const LoopPlace& place, int64_t before, int64_t after) {
         KPUProgram& program = changed_->program;
         std::set<uint32_t> buffers;
@@ -197,7 +197,7 @@ class Changes {
         }
     }
 
-    /// Constants that are a window or a number of slots.
+    /// Returns the constants that are a window or a number of slots.
     std::set<int64_t> counting_constants() const {
         std::set<int64_t> constants;
         const KPUProgram& program = base_.module->program;

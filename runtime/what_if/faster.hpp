@@ -7,8 +7,8 @@
 
 namespace kpu::what_if {
 
-/// The platform with the rate of one part (a `part` of isa/unit_kind.hpp: "DRAM", "arrays") times `factor`; its latency
-/// stays. May go beyond what a platform file can say, so nothing validates the result.
+/// Returns the platform with the rate of one part (a `part` of isa/unit_kind.hpp: "DRAM", "arrays") times
+/// `factor`; its latency stays. May go beyond what a platform file can say, so nothing validates the result.
 platforms::Platform faster(platforms::Platform platform, std::string_view part, uint32_t factor);
 
 }  // namespace kpu::what_if

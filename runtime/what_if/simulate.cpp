@@ -25,7 +25,7 @@ using Instant = std::chrono::steady_clock::time_point;
 /// A change that makes a run so many times longer is not followed to its end.
 constexpr Cycles longest = 4;
 
-/// What a simulation said: one line in the pipe from its process.
+/// Report of a simulation: one line in the pipe from its process.
 struct Said {
     Cycles cycles = 0;
     uint64_t macs = 0, bytes = 0, hazards = 0;  ///< work, and races
@@ -126,7 +126,7 @@ class Workers {
     }
 
     void add(Worker worker) { list_.push_back(std::move(worker)); }
-    /// Until all have ended; false when that takes longer than `end`.
+    /// Reads until all have ended; false when that takes longer than `end`.
     bool read_until(Instant end) {
         std::vector<pollfd> open;
         for (const Worker& worker : list_) open.push_back({worker.pipe, POLLIN, 0});
@@ -179,7 +179,7 @@ std::vector<Said> read_lines(const std::string& text, size_t cases) {
     return said;
 }
 
-/// All cases, or nothing when `limit` is over before they are.
+/// Simulates all cases; nothing when `limit` is over before they are.
 std::optional<std::vector<Said>> simulate_all(const std::vector<const Case*>& cases, size_t processes,
                                               Cycles max_cycles, Seconds limit) {
     const auto end =

@@ -9,7 +9,7 @@
 
 namespace kpu::what_if {
 
-/// What a change came to.
+/// Outcome of a change.
 struct Outcome {
     ChangeKind kind;
     std::string words;
@@ -18,7 +18,7 @@ struct Outcome {
 };
 
 struct Answers {
-    Cycles cycles = 0;              ///< of the run as it is, simulated again
+    Cycles cycles = 0;              ///< cycles of the run as it is, simulated again
     std::vector<Outcome> outcomes;  ///< fewest cycles first, then those with a problem
     std::string skipped;            ///< why nothing was simulated; empty: it was
 };
@@ -28,7 +28,7 @@ struct Answers {
 /// when the case does not take `cycles`. Throws UserError where processes cannot be made.
 Answers simulate_changes(const Case& base, Cycles cycles, double limit_s);
 
-/// The answers in words, as `kpusim explain` prints them.
+/// Returns the answers in words, as `kpusim explain` prints them.
 std::string text_of(const Answers& answers);
 
 }  // namespace kpu::what_if

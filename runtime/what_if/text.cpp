@@ -1,4 +1,4 @@
-// What changes would save, in words.
+// Texts of what changes would save.
 #include <fmt/format.h>
 
 #include "runtime/what_if/simulate.hpp"
@@ -7,7 +7,7 @@
 namespace kpu::what_if {
 namespace {
 
-/// "a, b and c".
+/// Returns "a, b and c".
 std::string listed(const std::vector<std::string>& items) {
     std::string text;
     for (size_t i = 0; i < items.size(); ++i)

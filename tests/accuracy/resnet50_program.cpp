@@ -17,10 +17,10 @@ using namespace kpu::builder;
 constexpr int64_t slab = 64;              ///< output channels at a time
 constexpr int64_t chunk = 64;             ///< input channels of an accumulation step, 3x3 and larger
 constexpr int64_t flat_chunk = 256;       ///< the same, 1x1
-constexpr int64_t most_pixels = 128;      ///< of a block of output rows
+constexpr int64_t most_pixels = 128;      ///< limit of a block of output rows
 constexpr int64_t most_input = 36 << 10;  ///< bytes of a block's input
 constexpr int64_t spill_bytes = 512 << 10;
-constexpr int64_t l2_slot = 450 << 10;  ///< of an activation in L2, with its border
+constexpr int64_t l2_slot = 450 << 10;  ///< bytes of an activation in L2, with its border
 
 /// An activation, height and width alike, with a border of zeros for the layer that reads it.
 struct Tensor {
@@ -30,7 +30,8 @@ struct Tensor {
     int l2 = -1;  ///< slot in L2; -1: DDR
     int64_t width() const { return size + 2 * border; }
     int64_t bytes() const { return width() * width() * channels; }
-    /// Rows and columns from (y, x) on, of some channels; (0, 0) is the first pixel inside the border.
+    /// Returns the rows and columns from (y, x) on, of some channels; (0, 0) is the first pixel inside the
+    /// border.
     TensorType type(int64_t rows, int64_t columns, int64_t part) const {
         return tensor(ElemType::i8, {1, rows, columns, part})
             .layout("NHWC")
@@ -202,7 +203,8 @@ class Builder {
         return task;
     }
 
-    /// Weights of a chunk, from the slab in L2; they stay while the chunks of a layer fit the slots.
+    /// Returns the weights of a chunk, from the slab in L2; they stay while the chunks of a layer fit the
+    /// slots.
     Task load_weights(const Block& b, int64_t c, int64_t part, Slot*& slot) {
         const size_t place = static_cast<size_t>(c / b.step) % 2;
         slot = &weights_[place];
@@ -251,7 +253,7 @@ class Builder {
         return requant;
     }
 
-    /// The 3x3 maximum pool behind conv1.
+    /// Returns the 3x3 maximum pool after conv1.
     Tensor pool(const Tensor& x) {
         p_.wait(last_);
         last_.clear();
@@ -290,8 +292,8 @@ class Builder {
     std::array<Slot, 2> weights_l2_, weights_, input_, sum_, result_, shortcut_;
     std::array<Slot, 3> activations_;
     std::array<bool, 3> taken_{};
-    std::array<int64_t, 2> in_l1_{};  ///< by slot: 1 + first channel of the weights there; 0: none
-    std::vector<Task> last_;          ///< those that write the present layer's result
+    std::array<int64_t, 2> in_l1_{};  ///< for each slot: 1 + first channel of the weights there; 0: none
+    std::vector<Task> last_;          ///< tasks that write the present layer's result
     uint32_t op_ = 0;
     size_t slabs_ = 0, blocks_ = 0, steps_ = 0, spilled_ = 0;
 };

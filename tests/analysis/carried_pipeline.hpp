@@ -76,7 +76,7 @@ class CarriedPipeline {
     const bool shared_;  ///< iterations of the outer loop use the same slots
 };
 
-/// Each carried token removed, and its distance one more and one less.
+/// Returns each carried token removed, and its distance one more and one less.
 inline std::vector<std::shared_ptr<Module>> carried_mutants(const Module& original) {
     std::vector<std::shared_ptr<Module>> mutants;
     for (int s = 0; s < original.program.statement_size(); ++s) {

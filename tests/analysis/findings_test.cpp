@@ -27,7 +27,7 @@ b = transfer.async(dst=region(Y, 0, 128), src=region(T, 0, 128), deps=[a])
 }
 
 TEST(Findings, ReadThatAWriteReachesIsClean) {
-    // What a host gives, what a loop wrote before, and both halves written by two tasks are written.
+    // A host gives, an earlier loop wrote, and two tasks wrote the halves: all of it is written.
     EXPECT_EQ(findings_of(R"(buffer X : DDR (size = 128)
 buffer Y : DDR (size = 128)
 buffer T : L1[0] (size = 128)
@@ -89,7 +89,7 @@ TEST(Findings, WeightsReloadedIntoOneSlot) {
 }
 
 TEST(Findings, ReloadOfChangedBytesIsNone) {
-    // What a loop changes must be loaded again.
+    // Bytes that a loop changes must be loaded again.
     EXPECT_EQ(findings_of(R"(buffer W : DDR (size = 64)
 buffer T : L2 (size = 64)
 loop i in [0..7]:

@@ -42,7 +42,7 @@ struct Tally {
     uint64_t programs = 0, racing = 0, findings = 0, not_proved = 0;
 };
 
-/// False: they differ.
+/// Compares them. False: they differ.
 bool compare(uint64_t seed, Tally& tally) {
     const auto module = std::make_shared<Module>(random_module(seed));
     Diagnostics diagnostics;

@@ -23,7 +23,7 @@ struct Mutant {
     std::shared_ptr<Module> module;
 };
 
-/// Places of `... mod N` with N >= 2 in an offset: index of the token N.
+/// Returns the places of `... mod N` with N >= 2 in an offset: index of the token N.
 inline std::vector<int> slot_counts(const proto::Expr& offset, const std::vector<int64_t>& constants) {
     std::vector<int> places;
     for (int t = 1; t < offset.token_size(); ++t) {
@@ -42,8 +42,8 @@ inline void set_integer(proto::ExprToken& token, int64_t value) {
     token.set_value(value);
 }
 
-/// Every mutant of a program: each dependency removed, each buffer with a slot fewer (mod N becomes mod N - 1
-/// in all its regions), each window raised by one, each slot index moved on by one ((e + 1) mod N).
+/// Returns every mutant of a program: each dependency removed, each buffer with a slot fewer (mod N becomes
+/// mod N - 1 in all its regions), each window raised by one, each slot index moved on by one ((e + 1) mod N).
 inline std::vector<Mutant> mutants_of(const Module& original) {
     std::vector<Mutant> mutants;
     const std::vector<int64_t> constants = eval_constants(original);

@@ -30,7 +30,7 @@ using Outputs = std::vector<std::string>;
 
 struct Tally {
     uint64_t mutants = 0;
-    std::array<uint64_t, 3> seen{}, flagged{};  ///< by Effect
+    std::array<uint64_t, 3> seen{}, flagged{};  ///< indexed by Effect
     void add(const Tally& other) {
         mutants += other.mutants;
         for (size_t e = 0; e < seen.size(); ++e) {
@@ -40,7 +40,7 @@ struct Tally {
     }
 };
 
-/// What the schedules of a mutant give, compared with each other and with the original.
+/// Effect of a mutant: what its schedules give, compared with each other and with the original.
 enum class Effect : uint8_t { varies, other, same };
 
 class Proof {
@@ -117,7 +117,8 @@ class Proof {
         return kind == FindingKind::unused_buffer || kind == FindingKind::token_limit;
     }
 
-    /// The findings of the same program from a container with places: the same, at the emitter's lines.
+    /// Checks the findings of the same program from a container with places: the same, at the emitter's
+    /// lines.
     void check_places(const std::string& name, const Module& module, const platforms::Platform& platform) {
         const DeviceLimits limits = platforms::limits_of(platform);
         const std::vector<Finding> expected =

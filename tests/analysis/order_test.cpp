@@ -37,7 +37,7 @@ struct PairCounts {
     size_t pairs = 0, ordered = 0;
 };
 
-/// The closed form orders exactly the pairs of instances that unrolling orders.
+/// Checks that the closed form orders exactly the pairs of instances that unrolling orders.
 void compare_with_unrolled(uint64_t seed, const BoundProgram& program, PairCounts& counts) {
     const test::Unroller unrolled(program, 400);
     if (!unrolled.complete()) return;
@@ -55,7 +55,7 @@ void compare_with_unrolled(uint64_t seed, const BoundProgram& program, PairCount
     }
 }
 
-/// On random programs of constant bounds.
+/// Does so on random programs of constant bounds.
 void compare_with_unrolled(const test::RandomShape& shape) {
     PairCounts counts;
     for (uint64_t seed = 0; seed < 400; ++seed)
@@ -206,8 +206,8 @@ TEST(Races, AreThoseOfTheUnrolledProgram) {
     EXPECT_GT(clean, 20u);
 }
 
-/// Eight tasks read bytes side by side, then each is followed by one that reads every second of them, which is all that
-/// is behind it; the ninth of these makes the search drop readers that say no more.
+/// Eight tasks read bytes side by side, then each is followed by one that reads every second of them, which
+/// is all that follows it; the ninth of these makes the search drop readers that say no more.
 TEST(Races, ReadersWithGapsHideNoReadersOfTheBytesBetween) {
     builder::Program p("gaps");
     const builder::Buffer s = p.buffer("S", Level::l2, 1024), x = p.buffer("X", Level::ddr, 1024);

@@ -51,7 +51,7 @@ TEST(Parameters, GivenValuesStay) {
                 testing::Contains(StartsWith("hazard (waw)")));
 }
 
-// What the default shows is told once, without a value.
+// Findings of the default are told once, without a value.
 TEST(Parameters, FindingsOfTheDefaultComeFirst) {
     const auto found = messages(slots("#! param T = 1 in [1..3]\n"));
     ASSERT_FALSE(found.empty());

@@ -18,8 +18,8 @@ std::string hazards(const Module& module) {
     return diagnostics.to_string();
 }
 
-/// A row goes DDR -> L2 slot -> DDR in each of 8 iterations; `slots` buffers for `window` iterations in
-/// flight.
+/// Builds rows that go DDR -> L2 slot -> DDR in each of 8 iterations; `slots` buffers for `window` iterations
+/// in flight.
 Module pipeline(int64_t slots, int64_t window, bool with_token) {
     Program p("pipeline");
     const TensorType row = tensor(ElemType::i8, {64});

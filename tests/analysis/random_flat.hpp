@@ -126,7 +126,7 @@ class RandomFlat {
     std::vector<builder::Buffer> buffer_;
     builder::Buffer source_;
     std::optional<builder::Buffer> own_;
-    std::vector<Touched> touched_;  ///< by byte
+    std::vector<Touched> touched_;  ///< indexed by byte
     std::vector<builder::Task> tokens_;
     int names_ = 0;
 };

@@ -88,7 +88,8 @@ class RandomSchedule {
         tokens_.push_back(made);
     }
 
-    /// At most 6 rows in: a region of 3 rows with a pitch of two rows ends within 256 bytes.
+    /// Returns an offset of at most 6 rows: a region of 3 rows with a pitch of two rows ends within 256
+    /// bytes.
     Expr offset(const std::vector<Expr>& loops) {
         Expr result = static_cast<int64_t>(below(4)) * row;
         if (loops.empty()) return result;

@@ -70,7 +70,7 @@ class Unroller {
         set.set(instance);
     }
 
-    /// The token of a statement: all its instances in the innermost common iteration.
+    /// Adds the token of a statement: all its instances in the innermost common iteration.
     void add_tokens(uint32_t statement, Set& set) const {
         for (const size_t instance : current_[statement]) add_complete(instance, set);
     }

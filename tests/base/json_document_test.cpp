@@ -10,7 +10,7 @@
 namespace kpu {
 namespace {
 
-/// As the library that owns its parts would have it.
+/// Returns the value as the library that owns its parts would have it.
 nlohmann::json owned(const JsonValue& value) {
     if (value.is_boolean()) return value.boolean();
     if (value.is_integer()) return value.integer();
@@ -39,7 +39,7 @@ nlohmann::json without_reals(nlohmann::json value) {
     return value;
 }
 
-/// Both readers accept a text, or neither; and read the same.
+/// Checks that both readers accept a text, or neither; and read the same.
 void compare(const std::string& text) {
     const auto document = JsonDocument::parse(text);
     const auto expected = nlohmann::json::parse(text, nullptr, false);

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// The bytes that the format's specification asks for, put together by hand.
+/// Returns the bytes that the format's specification asks for, put together by hand.
 std::string npy_bytes(const std::string& dictionary, const std::string& data, int major = 1) {
     std::string header = dictionary;
     const size_t prefix = major == 1 ? 10 : 12;
@@ -48,7 +48,7 @@ TEST(Npy, ReadsHandMadeBytes) {
     EXPECT_EQ(scalar.elements(), 1u);
 }
 
-// What is written is byte for byte what the specification of version 1.0 says.
+// A written file is byte for byte what the specification of version 1.0 says.
 TEST(Npy, WritesVersionOne) {
     EXPECT_EQ(format_npy(ElemType::f16, {2, 1}, "abcd"),
               npy_bytes("{'descr': '<f2', 'fortran_order': False, 'shape': (2, 1), }", "abcd"));

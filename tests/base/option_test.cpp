@@ -63,7 +63,7 @@ TEST(Options, RefuseWhatTheirRowDoesNotTake) {
     EXPECT_THAT(refusal({{"dim", "N=one"}}), HasSubstr("`one` is not an integer"));
     EXPECT_THAT(refusal({{"bind", "x"}}), HasSubstr("--bind takes NAME=VALUE, not `x`"));
     EXPECT_THAT(refusal({{"bind", "=1"}}), HasSubstr("--bind takes NAME=VALUE"));
-    EXPECT_THAT(refusal({{"nmae", "x"}}), HasSubstr("--nmae is no option here"));
+    EXPECT_THAT(refusal({{"nmae", "x"}}), HasSubstr("--nmae is not an option here"));
 }
 
 TEST(Options, OfAnotherKindAreABugOfTheReader) {

@@ -1,4 +1,4 @@
-"""What calibration costs against ONNX Runtime's time for the same samples.
+"""Cost of calibration against ONNX Runtime's time for the same samples.
 
 usage: .venv/bin/python tests/bench/calibration_bench.py KPUSIM [rounds]
 

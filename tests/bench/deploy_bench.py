@@ -1,4 +1,4 @@
-"""What deployment from Python costs: capture, compilation, calls.
+"""Cost of deployment from Python: capture, compilation, calls.
 
 usage: .venv/bin/python tests/bench/deploy_bench.py
 
@@ -53,7 +53,7 @@ class Timed:
 
 
 def capture() -> None:
-    """torch.compile of ResNet-18, behind that of a smaller network: the exporter's first use costs extra."""
+    """Time torch.compile of ResNet-18 after a smaller network: the exporter's first use costs extra."""
     options = {"platform": "swkpu-v1", "precision": "fp16", "mode": "functional"}
     ours = Timed(kpusim.Program, "parse")
     for name in ("lstm", "resnet18"):

@@ -31,7 +31,7 @@ class ReadyTrace final : public TraceSource {
 
 constexpr uint64_t bursts = 65536;
 
-/// The channel as a model drives it: each request as soon as the queue has room.
+/// Measures the channel as a model drives it: each request as soon as the queue has room.
 void bm_channel(benchmark::State& state, const std::string& device, const std::string& mapping,
                 const std::string& pattern) {
     const Config config = config_of(device, mapping_of(mapping));
@@ -50,7 +50,8 @@ void bm_channel(benchmark::State& state, const std::string& device, const std::s
     state.SetItemsProcessed(static_cast<int64_t>(bursts) * state.iterations());
 }
 
-/// `kpusim dram` without reading the file: the trace's order and clock, outstanding reads, latencies.
+/// Measures `kpusim dram` without reading the file: the trace's order and clock, outstanding reads,
+/// latencies.
 void bm_replay(benchmark::State& state, const std::string& device, const std::string& mapping,
                const std::string& pattern) {
     const ReplayConfig config{config_of(device, mapping_of(mapping))};

@@ -72,7 +72,7 @@ def output_tile(t: int, depth: int, width: int, window: str) -> Iterator[str]:
         return f" deps=[{', '.join(known)}]" if known else ""
 
     def token(name: str, tile: int, k: int = -1) -> str:
-        """Of an earlier K tile, or of the output tile that had the slot before."""
+        """Name the token of an earlier K tile, or of the output tile that had the slot before."""
         if k < 0:
             tile, k = tile - 2, k + K_TILES
         return f"{name}{tile}_{k}" if tile >= 0 else ""
@@ -158,7 +158,7 @@ def conv_layer(layer: int, weights: int, filters: str) -> Iterator[str]:
         slot = number % 2
 
         def earlier(name: str, number: int = number) -> list[str]:
-            """Of the block that had the slot before."""
+            """Name the token of the block that had the slot before."""
             return [f"{name}{(number - 2) // BLOCKS}_{(number - 2) % BLOCKS}"] if number >= 2 else []
 
         made = [f"w{layer - 1}_{n}" for n in range(max(b - 1, 0), min(b + 2, BLOCKS)) if layer >= 1]
@@ -181,7 +181,7 @@ def conv_layer(layer: int, weights: int, filters: str) -> Iterator[str]:
 
 
 def previous_conv(number: int) -> list[str]:
-    """The convolution of the block before."""
+    """Return the convolution of the block before."""
     return [f"c{(number - 1) // BLOCKS}_{(number - 1) % BLOCKS}"] if number >= 1 else []
 
 

@@ -69,8 +69,8 @@ inline Module tiled_gemm_reloading(int64_t size, int64_t tile) {
     return p.build();
 }
 
-/// The same GEMM as it would be scheduled where L2 has room for B and two rows of tiles of A: B is loaded
-/// once, the next row of A while the present one is used, so DDR is read once.
+/// Returns the same GEMM as it would be scheduled where L2 has room for B and two rows of tiles of A: B is
+/// loaded once, the next row of A while the present one is used, so DDR is read once.
 inline Module tiled_gemm(int64_t size, int64_t tile) {
     using namespace kpu::builder;
     Program p("tiled_gemm");

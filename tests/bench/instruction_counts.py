@@ -130,7 +130,7 @@ BENCHMARKS = (
 
 @cache
 def files() -> dict[str, bytes]:
-    """What benchmarks begin with."""
+    """Make the files that benchmarks begin with."""
     return {
         "kernels.nem": PROGRAM.encode(),
         "k.kern": KERNEL.encode(),
@@ -142,7 +142,7 @@ def files() -> dict[str, bytes]:
 
 
 def command(text: str, kpusim: str) -> list[str]:
-    """Its words."""
+    """Return its words."""
     return [kpusim, *text.format(root=ROOT).split()]
 
 
@@ -199,7 +199,7 @@ def measure(benchmark: Benchmark, kpusim: str, processor: int) -> Counter[str]:
 
 
 def measure_all(benchmarks: list[Benchmark], kpusim: str, jobs: int) -> dict[str, Counter[str]]:
-    """Each on a processor of its own, as many at once."""
+    """Return each on a processor of its own, as many at once."""
     processors: SimpleQueue[int] = SimpleQueue()
     for processor in sorted(os.sched_getaffinity(0))[:jobs]:
         processors.put(processor)
@@ -216,17 +216,17 @@ def measure_all(benchmarks: list[Benchmark], kpusim: str, jobs: int) -> dict[str
 
 
 def total(counts: Counter[str]) -> int:
-    """What the gate is about."""
+    """Sum the counts that the gate is about."""
     return sum(count for name, count in counts.items() if name.startswith(("kpusim", *COUNTED)))
 
 
 def bare(version: str) -> str:
-    """Without Debian's changes (+deb12u3): they mend, no more."""
+    """Return the version without Debian's changes (+deb12u3): they mend, no more."""
     return re.sub(r"\+deb\d+u\d+", "", version)
 
 
 def made_with(compiler: str, build_type: str) -> dict[str, str]:
-    """What counts belong to."""
+    """Return what counts belong to."""
     first = subprocess.run(
         [compiler, "--version"], capture_output=True, text=True, check=True
     ).stdout.splitlines()[0]
@@ -248,7 +248,7 @@ def made_with(compiler: str, build_type: str) -> dict[str, str]:
 
 
 def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
-    """Lines on what is not as where the counts were made."""
+    """Return the lines on what is not as where the counts were made."""
     return [
         f"  {name}: {expected.get(name, 'none')} there, {found.get(name, 'none')} here"
         for name in sorted(expected | found)
@@ -257,7 +257,7 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
 
 
 def judge(name: str, before: int | None, after: int, update: bool) -> tuple[str, bool]:
-    """What to say of a benchmark, and whether it fails."""
+    """Return what to say of a benchmark, and whether it fails."""
     if before is None and update:
         return f"{name}: {after:,} instructions", False
     if before is None:

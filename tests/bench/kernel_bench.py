@@ -84,7 +84,7 @@ k = compute.async in a0, b0 out c0 op="k"
 
 
 def cpu_seconds(command: list[str]) -> float:
-    """Of the command and what it starts."""
+    """Measure the command and what it starts."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

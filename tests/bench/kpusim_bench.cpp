@@ -39,7 +39,8 @@ runtime::Simulation make_simulation(runtime::Mode mode, bool events, GemmProgram
     return simulation;
 }
 
-/// One whole run, construction of the device included. Counters: simulated cycles, tasks a second, peak RSS.
+/// Measures one whole run, construction of the device included. Counters: simulated cycles, tasks a second,
+/// peak RSS.
 void run_gemm(benchmark::State& state, runtime::Mode mode, bool events,
               GemmProgram program = bench::tiled_gemm, bool hazards = true) {
     Cycles cycles = 0;
@@ -55,7 +56,8 @@ void run_gemm(benchmark::State& state, runtime::Mode mode, bool events,
 }
 
 void bm_gemm_timing(benchmark::State& state) { run_gemm(state, runtime::Mode::timing, false); }
-/// What the race detector costs is the difference to bm_gemm_timing: less than as much again is the goal.
+/// Measures gemm timing without hazards: the race detector costs the difference to bm_gemm_timing; less than
+/// as much again is the goal.
 void bm_gemm_timing_no_hazards(benchmark::State& state) {
     run_gemm(state, runtime::Mode::timing, false, bench::tiled_gemm, false);
 }
@@ -74,7 +76,7 @@ size_t count_changes(const std::string& vcd) {
     return changes;
 }
 
-/// VCD text from the events of the same run; the counter is CPU time per value change.
+/// Measures VCD text from the events of the same run; the counter is CPU time per value change.
 void bm_vcd(benchmark::State& state) {
     auto simulation = make_simulation(runtime::Mode::timing, true);
     simulation.run();
@@ -92,7 +94,7 @@ void bm_vcd(benchmark::State& state) {
         changes, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-/// ResNet-18 from its SCALE-Sim files on 32x32 in compat timing, whole run; goal: below 10 ms.
+/// Measures ResNet-18 from its SCALE-Sim files on 32x32 in compat timing, whole run; goal: below 10 ms.
 void bm_resnet18_compat(benchmark::State& state) {
     const std::string folder = std::string(KPUSIM_SOURCE_DIR) + "/examples/resnet18/";
     Diagnostics diagnostics;
@@ -114,7 +116,7 @@ void bm_resnet18_compat(benchmark::State& state) {
     state.counters["cycles"] = static_cast<double>(cycles);
 }
 
-/// Whole timing-only runs on tile32, changed so.
+/// Measures whole timing-only runs on tile32, changed so.
 void run_tiles(benchmark::State& state, const std::shared_ptr<const Module>& module,
                const std::vector<std::pair<std::string, std::string>>& changes) {
     const auto platform = platforms::load("tile32", changes);
@@ -130,19 +132,19 @@ void run_tiles(benchmark::State& state, const std::shared_ptr<const Module>& mod
     state.counters["cycles"] = static_cast<double>(cycles);
 }
 
-/// ResNet-50 as tiles, a fidelity of the DRAM each; goals: simple 40 ms, burst 400 ms.
+/// Measures ResNet-50 as tiles, a fidelity of the DRAM each; goals: simple 40 ms, burst 400 ms.
 void bm_resnet50_tiles(benchmark::State& state, const char* fidelity) {
     static const auto module = std::make_shared<const Module>(bench::resnet50_tiles());
     run_tiles(state, module, {{"ddr.fidelity", fidelity}});
 }
 
-/// The same work on eight engines, whose loads contend for the DRAM and the system's link.
+/// Measures the same work on eight engines, whose loads contend for the DRAM and the system's link.
 void bm_tiles_on_eight_engines(benchmark::State& state) {
     static const auto module = std::make_shared<const Module>(bench::resnet50_tiles(8));
     run_tiles(state, module, {{"engine.count", "8"}});
 }
 
-/// The GEMM on one of 1 to 64 engines: the others cost nothing.
+/// Measures the GEMM on one of 1 to 64 engines: the others cost nothing.
 void bm_idle_engines(benchmark::State& state) {
     const auto platform = platforms::load("tile32", {{"engine.count", std::to_string(state.range(0))}});
     runtime::SimulationOptions options;

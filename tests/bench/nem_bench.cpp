@@ -77,7 +77,7 @@ void bm_parse_verify(benchmark::State& state, const std::string& (*text)()) {
     count_bytes(state, text());
 }
 
-/// What `kpusim check` does, the schedule included.
+/// Measures `kpusim check`, the schedule included.
 void bm_check(benchmark::State& state, const std::string& (*text)()) {
     npm_lite();
     for (auto _ : state) verify_clean(parse(text()), true);

@@ -1,4 +1,4 @@
-"""What a network costs from its ONNX file: compilation, simulation, beside ONNX Runtime.
+"""Cost of a network from its ONNX file: compilation, simulation, beside ONNX Runtime.
 
 usage: .venv/bin/python tests/bench/network_bench.py KPUSIM [--models FOLDER] [--network NAME] [--runs N]
 

@@ -1,4 +1,4 @@
-"""Simulations of a small program per second from Python, and the memory that they leave behind.
+"""Simulations of a small program per second from Python, and the memory that they leave in use.
 
 usage: .venv/bin/python tests/bench/python_bench.py [RUNS]
 

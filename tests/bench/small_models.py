@@ -9,7 +9,7 @@ FLOAT = 1  #: of TensorProto.DataType
 
 
 def varint(value: int) -> bytes:
-    """A number as protobuf writes it."""
+    """Return a number as protobuf writes it."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -19,7 +19,7 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, value: int | str | bytes) -> bytes:
-    """A field of a message."""
+    """Return a field of a message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     payload = value.encode() if isinstance(value, str) else value
@@ -34,7 +34,7 @@ def attribute(name: str, value: int | list[int]) -> bytes:
 
 
 def value_info(name: str, shape: tuple[int, ...]) -> bytes:
-    """An input or output of f32."""
+    """Return an input or output of f32."""
     dims = b"".join(field(1, field(1, each)) for each in shape)
     return field(1, name) + field(2, field(1, field(1, FLOAT) + field(2, dims)))
 
@@ -50,7 +50,7 @@ class Model:
         self.random = random.Random(name)
 
     def constant(self, *shape: int) -> str:
-        """Its name."""
+        """Return its name."""
         size = 1
         for extent in shape:
             size *= extent
@@ -62,7 +62,7 @@ class Model:
         return name
 
     def add(self, kind: str, *inputs: str, **attributes: int | list[int]) -> str:
-        """A node of these inputs; returns its result, which is also `last`."""
+        """Return a node of these inputs; returns its result, which is also `last`."""
         self.count += 1
         self.last = f"v{self.count}"
         body = b"".join(field(1, each) for each in inputs) + field(2, self.last) + field(3, f"n{self.count}")
@@ -71,7 +71,7 @@ class Model:
         return self.last
 
     def to_bytes(self) -> bytes:
-        """The model, whose output is `last`."""
+        """Return the model, whose output is `last`."""
         graph = self.nodes + field(2, self.name) + self.tensors
         graph += field(11, self.input) + field(12, field(1, self.last))
         return field(1, 9) + field(7, graph) + field(8, field(1, "") + field(2, 17))
@@ -98,7 +98,7 @@ def residual(channels: int, blocks: int, edge: int) -> bytes:
 
 
 def recurrent(steps: int, features: int, hidden: int) -> bytes:
-    """An LSTM."""
+    """Return an LSTM."""
     m = Model("recurrent", (steps, 1, features))
     w, r = m.constant(1, 4 * hidden, features), m.constant(1, 4 * hidden, hidden)
     m.add("LSTM", "x", w, r, m.constant(1, 8 * hidden), hidden_size=hidden)
@@ -106,7 +106,7 @@ def recurrent(steps: int, features: int, hidden: int) -> bytes:
 
 
 def attention(rows: int, width: int) -> bytes:
-    """One head, and a layer on its own."""
+    """Return one head, and a layer on its own."""
     m = Model("attention", (rows, width))
     q, k, v = (m.add("MatMul", "x", m.constant(width, width)) for _ in range(3))
     scores = m.add("MatMul", q, m.add("Transpose", k, perm=[1, 0]))

@@ -1,4 +1,4 @@
-"""What `fidelity: auto` finds, and what it costs, beside the full simulation of the same sweep.
+"""Findings of `fidelity: auto`, and their cost, beside the full simulation of the same sweep.
 
 usage: sweep_auto.py MODEL.onnx... [--designs N] [--platform NAME] [--effort N] [--seed N]
 

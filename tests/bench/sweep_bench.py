@@ -1,4 +1,4 @@
-"""What a point of a sweep costs: ResNet-18 int8 on tile32, 1,000 points of 4 axes, on this machine.
+"""Cost of a point of a sweep: ResNet-18 int8 on tile32, 1,000 points of 4 axes, on this machine.
 
 usage: sweep_bench.py MODEL.onnx [--effort N] [--fidelity WORD] [--points N] [--workers N]
 

@@ -1,7 +1,6 @@
-// What the SystemC kernel and the sockets take for the tasks of the tile program (tile_program.hpp) when
-// nothing is modelled: commands (model/task), descriptors and their completions (model/memory),
-// dispatches (model/sequencer), and no work. Run: build/release/bin/systemc_bench; what follows:
-// docs/performance.md.
+// Cost of the SystemC kernel and the sockets for the tasks of the tile program (tile_program.hpp) when
+// nothing is modelled: commands (model/task), descriptors and their completions (model/memory), dispatches
+// (model/sequencer), and no work. Run: build/release/bin/systemc_bench; what follows: docs/performance.md.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -39,7 +38,7 @@ constexpr std::array<Kind, roles> kinds{
     {{0, 1, 110, true}, {0, 1, 110, true}, {1, 3, 100, false}, {2, 1, 54, true}}};
 constexpr uint32_t units = 3;
 
-/// Ends every stream at a time known when it begins: those of the DRAM one behind the other.
+/// Ends every stream at a time known when it begins: those of the DRAM one after the other.
 class Memory : public sc_core::sc_module {
   public:
     explicit Memory(const sc_core::sc_module_name& name) : sc_module(name) {
@@ -160,7 +159,7 @@ class Unit : public sc_core::sc_module,
         uint32_t left = 0;
         std::array<StreamTransaction, 3> streams;
     };
-    std::array<Job, size_t{tiles_in_flight} * roles> jobs_;  ///< by serial
+    std::array<Job, size_t{tiles_in_flight} * roles> jobs_;  ///< indexed by serial
 };
 
 /// Gives each task to its unit when those before it are complete: collects in one delta, decides in the next.

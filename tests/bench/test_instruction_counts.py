@@ -36,10 +36,10 @@ fn=(3) other
 
 
 class Counts(unittest.TestCase):
-    """Of one profile."""
+    """Counts of one profile."""
 
     def test_costs_of_calls_are_the_callee_s(self) -> None:
-        """A line behind `calls=` is what the callee took."""
+        """A line after `calls=` has the callee's counts."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "profile"
             path.write_text(PROFILE)
@@ -98,7 +98,7 @@ class Gate(unittest.TestCase):
         self.assertIn("text: 1,000 -> 900 instructions, -10.00%: better; update the counts", said)
 
     def test_update_writes(self) -> None:
-        """What is better and what is worse."""
+        """Better and worse counts are both written."""
         code, _, file = self.run_gate(1000, 2000, "--update")
         self.assertEqual(code, 0)
         self.assertEqual(file["instructions"]["text"], 2000)

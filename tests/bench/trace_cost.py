@@ -1,4 +1,4 @@
-"""What traces of a run cost: instructions and processor time beside those of the run without any.
+"""Cost of traces of a run: instructions and processor time beside those of the run without any.
 
 usage: trace_cost.py KPUSIM PROGRAM [OPTION ...]   (options of `kpusim run`; needs valgrind)
 
@@ -19,7 +19,7 @@ RUNS = 5
 
 
 def seconds_of(command: list[str]) -> float:
-    """Of the processor."""
+    """Measure the processor's time."""
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status != 0:
@@ -28,7 +28,7 @@ def seconds_of(command: list[str]) -> float:
 
 
 def instructions_of(command: list[str]) -> int:
-    """Of the whole process."""
+    """Count the instructions of the whole process."""
     done = subprocess.run(
         ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What tests of `kpusim calibrate` share: times of a known device, and the command."""
+"""Helpers for tests of `kpusim calibrate`: times of a known device, and the command."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ NOISE = 0.003  #: standard deviation of the logarithm of a time
 
 
 def program(kind: str, size: int, count: int, ahead: int) -> str:
-    """A loop of tasks, `ahead` of which are on their way: moves of `size` bytes, or operations."""
+    """Return a loop of tasks, `ahead` of which are on their way: moves of `size` bytes, or operations."""
     moved = {"ddr": ("DDR", "L2"), "l2": ("L2", "L1[0]")}
     head = f"program {kind}:\n"
     if kind in moved:
@@ -93,7 +93,7 @@ def measure(
 
 
 def distances(found: Calibration, truth: Mapping[str, OverrideValue]) -> dict[str, float]:
-    """How far each parameter is from the planted one, as a share."""
+    """Return how far each parameter is from the planted one, as a share."""
     return {name: abs(found.values[name] / float(value) - 1) for name, value in truth.items()}
 
 

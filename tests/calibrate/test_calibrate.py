@@ -68,7 +68,7 @@ def test_alike_parameters_are_refused(times: Path) -> None:
 
 
 def test_directions_beside_linear_algebra() -> None:
-    """Which parameters are named, for slopes whose null direction is known."""
+    """The named parameters fit slopes whose null direction is known."""
     names = ("a", "b", "c", "d")
     parameters = [Parameter(name, "", False, 1.0, 0.1, 8.0) for name in names]
     generator = np.random.default_rng(3)

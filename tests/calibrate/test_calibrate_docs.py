@@ -29,7 +29,7 @@ class Page(check_page.Page):
 
 
 def checked(folder: Path, *, update: bool) -> tuple[str, Page]:
-    """The page as it would be now, and what is wrong with it."""
+    """Return the page as it would be now, and what is wrong with it."""
     page = Page(Path(os.environ["KPUSIM"]).resolve(), PAGE, folder, update)
     script = folder / "tools/kpusim-calibrate"
     script.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m kpusim.calibrate.command \"$@\"\n")

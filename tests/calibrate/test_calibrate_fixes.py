@@ -1,4 +1,4 @@
-"""What errors of kpusim.calibrate advise works: each case makes a mistake, and does what the fix says."""
+"""Each fix that errors of kpusim.calibrate advise works: each case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALL = Platform.load(planted.BASE).with_(**planted.SETS)
 
 
 def rows(text: str, name: str = "rows.csv") -> Path:
-    """A file of measurements."""
+    """Return a file of measurements."""
     Path("chain.nem").write_text(planted.program("vector", 64, 4, 1))
     path = Path(name)
     path.write_text(text)
@@ -36,7 +36,7 @@ def rows(text: str, name: str = "rows.csv") -> Path:
 
 
 def read(text: str) -> object:
-    """What a file of measurements says."""
+    """Read a file of measurements."""
     return read_measured(rows(text))
 
 
@@ -46,7 +46,7 @@ def times() -> Path:
 
 
 def changed(*lines: tuple[int, str]) -> Path:
-    """The same with some lines in place of others; an empty one is left out."""
+    """Return the same with some lines in place of others; an empty one is left out."""
     text = times().read_text().splitlines()
     for number, line in lines:
         text[number - 1] = line
@@ -61,13 +61,13 @@ def fitted(path: Path, *names: str, **more: object) -> object:
 
 
 def slow_row() -> str:
-    """A row that takes twenty times too long."""
+    """Return a row that takes twenty times too long."""
     name, kind, time = times().read_text().splitlines()[3].split(",")
     return f"{name},{kind},{20 * float(time)}"
 
 
 def flagged() -> Path:
-    """The slow row, said not to count."""
+    """Return the slow row, said not to count."""
     lines = [f"{line}," for line in times().read_text().splitlines()]
     lines[0] += "flag"
     lines[3] = f"{slow_row()},interrupted"
@@ -77,7 +77,7 @@ def flagged() -> Path:
 
 
 def command(*words: object, code: int = 0) -> str:
-    """What `kpusim calibrate` prints."""
+    """Return what `kpusim calibrate` prints."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         assert main([str(times()), "--platform", planted.BASE, *map(str, words)]) == code, said.getvalue()
@@ -85,7 +85,7 @@ def command(*words: object, code: int = 0) -> str:
 
 
 def folder() -> object:
-    """The one that is missing."""
+    """Return the one that is missing."""
     return Path("none").mkdir()
 
 
@@ -95,12 +95,12 @@ def named(*names: str, base: Platform = SMALL, **bounds: tuple[float, float]) ->
 
 
 def row(name: str) -> Row:
-    """One of one type and class."""
+    """Return one of one type and class."""
     return Row(2, name, Operation.parse("relu", "16x16"), "fp16", "relu", 1.0)
 
 
 def beheaded() -> Path:
-    """A calibrated platform whose head was changed."""
+    """Return a calibrated platform whose head was changed."""
     path = Path("cut.textproto")
     path.write_text('# written by kpusim calibrate; docs/calibration.md\nname: "cut"\nextends: "npm_lite"\n')
     return path
@@ -112,7 +112,7 @@ def fit(target: str, *more: str, code: int = 0) -> str:
 
 
 def theirs() -> str:
-    """A platform that somebody has written."""
+    """Return a platform that somebody has written."""
     Path("theirs.textproto").write_text('name: "theirs"\nextends: "npm_lite"\n')
     return "theirs.textproto"
 
@@ -124,7 +124,7 @@ CASES = [
          lambda: read_measured(Path("none.csv")), [lambda: read(HEAD + GOOD)]),
     Case("calibrate/measured.py", "{}: has over {} MiB. Fix: give a file of measurements (.csv).",
          lambda: read(" " * (17 << 20)), [lambda: read(HEAD + GOOD)]),
-    Case("calibrate/measured.py", "{}: is no text. Fix: give a file of measurements (.csv).",
+    Case("calibrate/measured.py", "{}: is not text. Fix: give a file of measurements (.csv).",
          lambda: rows("").write_bytes(b"\xff\xfe") and read_measured(Path("rows.csv")),
          [lambda: read(HEAD + GOOD)]),
     Case("calibrate/measured.py", "Fix: see docs/calibration.md.", lambda: read("# nothing\n"),
@@ -138,7 +138,7 @@ CASES = [
     # shapes
     Case("calibrate/operations.py", "there is no operation `{}`. Fix: give one of {}.",
          lambda: Operation.parse("gemm", "1x1x1"), [lambda: Operation.parse("matmul", "1x1x1")]),
-    Case("calibrate/operations.py", "`{}` is no shape of `{}`. Fix: write {}.",
+    Case("calibrate/operations.py", "`{}` is not a shape of `{}`. Fix: write {}.",
          lambda: Operation.parse("conv", "3x8x8"),
          [lambda: Operation.parse("conv", "64x56x56 128x3x3 stride=2 pad=1")]),
     Case("calibrate/operations.py", "Fix: give a model's file in the column `program`.",
@@ -152,21 +152,21 @@ CASES = [
          [lambda: command("--fit", f"{LATENCY},{PIPELINE}", "--bound", f"{PIPELINE}=4:50")]),
     Case("calibrate/parameters.py", "is to be fitted twice. Fix: name it once.",
          lambda: named(LATENCY, LATENCY), [lambda: named(LATENCY)]),
-    Case("calibrate/parameters.py", "`{}` is no number. Fix: sweep it (`kpusim sweep`).",
+    Case("calibrate/parameters.py", "`{}` is not a number. Fix: sweep it (`kpusim sweep`).",
          lambda: named("engine.array.dataflow"), [lambda: named(LATENCY)]),
     Case("calibrate/parameters.py", "Fix: begin with one: `kpusim calibrate --set {}=...`.",
          lambda: command("--fit", "clock.array_mhz", code=1),
          [lambda: command("--fit", "clock.array_mhz", "--set", "clock.array_mhz=900")]),
     Case("calibrate/parameters.py", "Fix: write such as ddr.controller_latency_ns=20:200.",
          lambda: bound_of("ddr=20"), [lambda: bound_of("ddr.controller_latency_ns=20:200")]),
-    Case("calibrate/parameters.py", "is no range. Fix: give LO:HI, LO below HI.",
+    Case("calibrate/parameters.py", "is not a range. Fix: give LO:HI, LO below HI.",
          lambda: named(LATENCY, ddr__controller_latency_ns=(30.0, 10.0)),
          [lambda: named(LATENCY, ddr__controller_latency_ns=(10.0, 30.0))]),
     Case("calibrate/parameters.py", "Fix: widen them, or begin elsewhere: `kpusim calibrate --set {}={}`.",
          lambda: command("--fit", PIPELINE, "--bound", f"{PIPELINE}=30:50", code=1),
          [lambda: command("--fit", PIPELINE, "--bound", f"{PIPELINE}=8:50"),
           lambda: command("--fit", PIPELINE, "--bound", f"{PIPELINE}=30:50", "--set", f"{PIPELINE}=30")]),
-    Case("calibrate/parameters.py", "is a whole number, and its bound {} is none. Fix: round it.",
+    Case("calibrate/parameters.py", "is a whole number, and its bound {} is not. Fix: round it.",
          lambda: named(LATENCY, ddr__controller_latency_ns=(10.5, 30.0)),
          [lambda: named(LATENCY, ddr__controller_latency_ns=(10.0, 30.0))]),
     Case("calibrate/parameters.py", "Fix: sweep it (`kpusim sweep`), and fit the others at its best value.",
@@ -254,20 +254,20 @@ def test_every_fix_is_played() -> None:
         ("type,cycles\n", 1, "no column says what ran"),
         ("operation,shape,type,time_us,cycles.compute\n", 1, "`cycles.compute` is in cycles, and the rows"),
         (f"{HEAD}matmul,16x16x16,fp16,12 us\n", 2, "`cycles` is `12 us`, a number with a unit of its own"),
-        (f"{HEAD}matmul,16x16x16,fp16,-5\n", 2, "`cycles` is -5, which is no time"),
-        (f"{HEAD}matmul,16x16x16,fp16,0\n", 2, "`cycles` is 0, which is no time"),
-        (f"{HEAD}matmul,16x16x16,fp16,many\n", 2, "`cycles` is `many`, which is no number"),
+        (f"{HEAD}matmul,16x16x16,fp16,-5\n", 2, "`cycles` is -5, which is not a time"),
+        (f"{HEAD}matmul,16x16x16,fp16,0\n", 2, "`cycles` is 0, which is not a time"),
+        (f"{HEAD}matmul,16x16x16,fp16,many\n", 2, "`cycles` is `many`, which is not a number"),
         (f"{HEAD}matmul,16x16x16,fp16,\n", 2, "`cycles` is empty"),
         (f"{HEAD}matmul,16x16x16,,5\n", 2, "a shape has no type"),
         (f"{HEAD}matmul,16x16x16,f17,5\n", 2, "there is no type `f17`"),
-        (f"{HEAD}matmul,16x16,fp16,5\n", 2, "`16x16` is no shape of `matmul`"),
+        (f"{HEAD}matmul,16x16,fp16,5\n", 2, "`16x16` is not a shape of `matmul`"),
         (f"{HEAD},,fp16,5\n", 2, "neither `program` nor `operation` says what ran"),
         (f"{HEAD}{GOOD}matmul,16x16x16,fp16\n", 3, "3 cells for 4 columns"),
         (f"{HEAD}{GOOD}{GOOD}", 3, "`matmul 16x16x16 fp16` stands twice"),
         ("program,cycles\nnone.nem,5\n", 2, "there is no file `none.nem`"),
         ("program,operation,shape,type,cycles\nchain.nem,matmul,1x1x1,fp16,5\n", 2,
          "both `program` and `operation` say what ran"),
-        ("# a remark\n\nprogram,cycles\nchain.nem,-1\n", 4, "`cycles` is -1, which is no time"),
+        ("# a remark\n\nprogram,cycles\nchain.nem,-1\n", 4, "`cycles` is -1, which is not a time"),
     ],
 )  # fmt: skip
 def test_bad_rows(text: str, line: int, said: str) -> None:
@@ -279,7 +279,7 @@ def test_bad_rows(text: str, line: int, said: str) -> None:
 
 
 def test_all_mistakes_are_told() -> None:
-    """Those of several rows come together."""
+    """Mistakes of several rows come together."""
     with pytest.raises(UserError) as caught:
         read(f"{HEAD}{GOOD}matmul,16,fp16,1\nmatmul,16x16x16,fp16,-1\n")
     assert [line.split(":")[1] for line in str(caught.value).splitlines()] == ["3", "4"]

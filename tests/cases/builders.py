@@ -1,4 +1,4 @@
-"""What makes small models with their expected values."""
+"""Builders of small models with their expected values."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Case:
 
 
 def node(op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: object) -> onnx.NodeProto:
-    """An operator."""
+    """Return an operator."""
     return helper.make_node(op, inputs, outputs, **attributes)
 
 
 def constant(name: str, value: object, dtype: object = None) -> onnx.TensorProto:
-    """An initializer."""
+    """Return an initializer."""
     return numpy_helper.from_array(np.asarray(value, dtype), name)
 
 
 def info(name: str, shape: Sequence[int | str], elem: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
-    """An input or an output."""
+    """Return an input or an output."""
     return helper.make_tensor_value_info(name, elem, shape)
 
 
@@ -48,7 +48,7 @@ def model(
     constants: Sequence[onnx.TensorProto] = (),
     opset: int = 17,
 ) -> onnx.ModelProto:
-    """A model of them."""
+    """Return a model of them."""
     graph = helper.make_graph(list(nodes), "graph", list(inputs), list(outputs), list(constants))
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
 
@@ -62,6 +62,6 @@ def steps(x: str, y: str, scale: str, zero: str) -> list[onnx.NodeProto]:
 
 
 def rounded(x: Array, scale: float, zero: int = 0) -> Array:
-    """The same in NumPy, to i8, with the division in f32, as ONNX has it."""
+    """Return the same in NumPy, to i8, with the division in f32, as ONNX has it."""
     q = np.clip(np.rint(x.astype(np.float32) / np.float32(scale)) + zero, -128, 127)
     return ((q - zero) * np.float32(scale)).astype(np.float32)

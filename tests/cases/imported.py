@@ -1,4 +1,4 @@
-"""What the importer takes, and inputs that decide structure."""
+"""Models that the importer takes, and inputs that decide structure."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def layer_norm_before_17() -> dict[str, Case]:
 
 
 def average_over_a_window_beyond() -> dict[str, Case]:
-    """A window larger than its input in ceil mode, as exporters write a pool over everything."""
+    """Return a window larger than its input in ceil mode, as exporters write a pool over everything."""
     x = np.arange(12, dtype=np.float32).reshape(1, 3, 2, 2)
     window = {"kernel_shape": [8, 8], "strides": [8, 8], "ceil_mode": 1, "count_include_pad": 1}
     ports = [info("X", [1, 3, 2, 2])], [info("Y", [1, 3, 1, 1])]

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 
 def concat_two_steps() -> dict[str, Case]:
-    """Two dequantised tensors whose steps differ, side by side, floats behind: each in its own steps."""
+    """Two dequantised tensors whose steps differ, side by side, floats after: each in its own steps."""
     x, w = np.array([[-100, 3, 77, 100]], np.float32), np.array([[-900, 30, 440, 1290]], np.float32)
     constants = [
         constant("s", 1, np.float32),
@@ -81,7 +81,7 @@ def quantize_divides_in_f32() -> dict[str, Case]:
 
 
 def two_quantizers_of_one_tensor() -> dict[str, Case]:
-    """One tensor, two QuantizeLinear of different steps: each consumer has its own."""
+    """Return one tensor, two QuantizeLinear of different steps: each consumer has its own."""
     x = (np.linspace(-2, 2, 16) * 1.01).astype(np.float32)[None]
     constants = [
         constant("s1", 0.02, np.float32),

@@ -1,4 +1,4 @@
-"""What tests of the command share."""
+"""Helpers for tests of the command."""
 
 from __future__ import annotations
 

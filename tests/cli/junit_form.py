@@ -45,7 +45,7 @@ def check(element: ET.Element) -> None:
 
 
 def read(text: str) -> dict[str, ET.Element]:
-    """The cases of a report by name; its form and counts are checked."""
+    """Return the cases of a report by name; its form and counts are checked."""
     root = ET.fromstring(text)
     assert root.tag == "testsuites"
     check(root)
@@ -66,5 +66,5 @@ def read(text: str) -> dict[str, ET.Element]:
 
 
 def failed(cases: dict[str, ET.Element]) -> set[str]:
-    """Names of the cases that failed."""
+    """Return the names of the cases that failed."""
     return {name for name, case in cases.items() if case.find("failure") is not None}

@@ -27,7 +27,7 @@ CLASS_OF = {
 
 
 def build(name: str, value: object) -> object:
-    """The object of a property, with all below it. Throws when the schema lacks it or needs more."""
+    """Return the object of a property, with all below it. Throws when the schema lacks it or needs more."""
     if isinstance(value, list):
         return [build(name, item) for item in value]
     if not isinstance(value, dict):

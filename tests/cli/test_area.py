@@ -36,14 +36,14 @@ class AreaTest(FolderTest):
         return json.loads((out / "stats.json").read_text())["stats"], done.stdout
 
     def value(self, stats: Stats, key: str) -> float:
-        """A number of the statistics, in mm2."""
+        """Return a number of the statistics, in mm2."""
         self.assertEqual(stats[key]["unit"], "mm2")
         value = stats[key]["value"]
         assert isinstance(value, float)
         return value
 
     def units(self, platform: str, *options: str) -> list[str]:
-        """Names of the device's units, but for the device as a whole."""
+        """Return the names of the device's units, but for the device as a whole."""
         listed = kpusim("list", "units", "--platform", platform, "--json", *options)
         return [row["unit"] for row in json.loads(listed.stdout) if row["unit"] != "device"]
 

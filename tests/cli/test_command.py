@@ -94,7 +94,7 @@ class CommandTest(unittest.TestCase):
 
 
 class RunTest(CommandTest):
-    """What a run leaves, and that its sums close."""
+    """Files that a run leaves, and sums that close."""
 
     def setUp(self) -> None:
         """Run the digits network once with every trace."""
@@ -348,11 +348,14 @@ class BadInputTest(CommandTest):
     def test_unknown_words(self) -> None:
         """A word that nobody knows is named, with the nearest one that is known."""
         for words, told in [
-            (["expln", "out"], ["`expln` is no command of `kpusim`", "`explain`"]),
-            (["run", "--platfrom", "tile32"], ["`--platfrom` is no option of `kpusim run`", "`--platform`"]),
-            (["run", "--out", "folder"], ["`--out` is no option of `kpusim run`", "`--output`"]),
+            (["expln", "out"], ["`expln` is not a known command of `kpusim`", "`explain`"]),
+            (
+                ["run", "--platfrom", "tile32"],
+                ["`--platfrom` is not a known option of `kpusim run`", "`--platform`"],
+            ),
+            (["run", "--out", "folder"], ["`--out` is not a known option of `kpusim run`", "`--output`"]),
             ([str(self.program)], ["is a file, no command", f"`kpusim run {self.program}`"]),
-            (["run", "--seeed=3", "x.nem"], ["`--seeed` is no option of `kpusim run`", "`--seed`"]),
+            (["run", "--seeed=3", "x.nem"], ["`--seeed` is not a known option of `kpusim run`", "`--seed`"]),
             (["run", "a.nem", "b.nem"], ["`b.nem` is one argument too many", "`kpusim run --help`"]),
             (["run", ""], ["<empty name>", "cannot read"]),
             (["=", "x"], ["kpusim --help"]),
@@ -376,7 +379,7 @@ class BadInputTest(CommandTest):
         self.refused(kpusim("run", self.program, "--param", "T=2", "--fill", "zeros"), "T")
 
     def test_traces_that_cannot_be_written(self) -> None:
-        """A trace into a folder that does not exist is refused before the run; nothing is left behind."""
+        """A trace into a folder that does not exist is refused before the run; no file remains."""
         run = ("run", self.program, "--input", f"x={self.x}", "-o", self.work / "out")
         self.refused(kpusim(*run, "--vcd", self.work / "absent" / "x.vcd"), "x.vcd", "Fix:")
         self.assertFalse((self.work / "out").exists())
@@ -749,7 +752,7 @@ class ToolTest(CommandTest):
         self.assertIn("energy.total_uj", json.loads(narrow.stdout)["stats"])
 
     def test_bad_scale_sim_files(self) -> None:
-        """What is wrong in a topology or configuration is named with line and fix, and nothing is written."""
+        """Mistakes in a topology or configuration are named with line and fix, and nothing is written."""
         net, config, out = self.work / "bad_net.csv", self.work / "bad.cfg", self.work / "bad_scale_sim"
         header = "Layer, M, N, K,\n"
         good = (

@@ -79,7 +79,7 @@ class RunsTest(unittest.TestCase):
 
 
 class DiffTest(RunsTest):
-    """What changed between two runs."""
+    """Changes between two runs."""
 
     def test_a_run_and_itself(self) -> None:
         """Nothing is printed as data, every list is empty, exit 0, even at a tolerance of 0."""
@@ -232,7 +232,7 @@ class DiffTest(RunsTest):
         self.assertIn("max_in_flight(1)", found["program"][0]["b"])
 
     def test_bad_folders(self) -> None:
-        """What is no run folder, or a damaged one, is refused by name."""
+        """A folder that is no run folder, or a damaged one, is refused by name."""
         damaged = self.work / "damaged"
         damaged.mkdir()
         good = (self.base / "stats.json").read_text()

@@ -54,7 +54,7 @@ u = transfer.async(dst=region(far, 0, 4096), src=region(near, 0, 4096), deps=[t]
 
 
 def data_of(page: Path) -> dict:
-    """The data in a page."""
+    """Return the data in a page."""
     text = page.read_text(encoding="utf-8")
     return json.loads(text.split('id="data">', 1)[1].split("</script>", 1)[0])
 
@@ -96,10 +96,10 @@ class PagesTest(FolderTest):
 
 
 class DataTest(PagesTest):
-    """What is in a page."""
+    """Contents of a page."""
 
     def test_differences_are_those_of_json(self) -> None:
-        """Of each further run the page has what `diff --json` says of it and the first."""
+        """Each further run is in the page with what `diff --json` says of it and the first."""
         runs = (self.two, self.four, self.bare, self.two)
         data = data_of(self.page(*runs))
         self.assertEqual(len(data["differences"]), 3)
@@ -191,14 +191,14 @@ class DataTest(PagesTest):
         self.assertTrue(page.exists())
 
     def test_json_beside_the_page(self) -> None:
-        """Of two runs both are had at once."""
+        """Two runs give both at once."""
         done = kpusim("diff", self.two, self.four, "--json", "--html", self.work / "both.html")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, kpusim("diff", self.two, self.four, "--json").stdout)
 
 
 class RefusedTest(PagesTest):
-    """What is refused, with what to do."""
+    """Refusals, with what to do."""
 
     def refused(self, *arguments: object) -> str:
         """Standard error of a use that is none."""
@@ -282,7 +282,7 @@ class Dom(html.parser.HTMLParser):
             self.rows[-1][-1] += data
 
     def operations(self) -> list[list[str]]:
-        """Rows of the table without head and sum."""
+        """Return the rows of the table without head and sum."""
         return [row for row in self.rows if row and row[0] != "sum"]
 
     def bar_of(self, run: str, op: str) -> tuple[float, float]:
@@ -293,10 +293,10 @@ class Dom(html.parser.HTMLParser):
 
 @unittest.skipUnless(CHROMIUM, "no chromium")
 class BrowserTest(PagesTest):
-    """What a browser shows, and what its buttons do."""
+    """Views of a browser, and what its buttons do."""
 
     def shown(self, page: Path, script: str = "") -> Dom:
-        """The page after a script used it; nothing is said on the console."""
+        """Return the page after a script used it; nothing is said on the console."""
         used = page.with_suffix(".used.html")
         text = page.read_text(encoding="utf-8")
         used.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
@@ -312,7 +312,7 @@ class BrowserTest(PagesTest):
         return Dom(done.stdout)
 
     def press(self, group: str, key: str) -> str:
-        """A script that presses a button."""
+        """Return a script that presses a button."""
         return f'document.querySelector("#{group} button[data-key={key}]").click();'
 
     def test_table(self) -> None:

@@ -31,7 +31,7 @@ def sums(path: Path) -> dict[str, int]:
 
 
 def page_data(path: Path) -> Any:  # noqa: ANN401
-    """What a page has in it."""
+    """Return what a page has in it."""
     text = path.read_text(encoding="utf-8")
     [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
     assert not re.search(r'(src|href)="?(http|//)', text), "the page needs another file"
@@ -54,7 +54,7 @@ class DramTraffic(unittest.TestCase):
         return {key: row["value"] for key, row in json.loads(done.stdout)["stats"].items()}
 
     def test_sums_are_the_statistics(self) -> None:
-        """Of programs, devices, clocks and channels: bursts and activates are those that took energy."""
+        """Sums over programs, devices, clocks, channels: bursts and activates are those that took energy."""
         table, streams, page = self.work / "banks.csv", self.work / "streams.csv", self.work / "page.html"
         events = self.work / "events"
         for name, options in (
@@ -166,7 +166,7 @@ class DramTraffic(unittest.TestCase):
             self.assertIn("0 activates", self.browse("--dump-dom", page))
 
     def browse(self, action: str, page: Path) -> str:
-        """What headless Chromium prints of a page."""
+        """Return what headless Chromium prints of a page."""
         browser = (
             CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
             f"--user-data-dir={self.work}/browser", "--window-size=1300,1220", "--hide-scrollbars",

@@ -86,11 +86,11 @@ class FrontEndTest(unittest.TestCase):
         return result.stdout
 
     def options(self, kind: str) -> list[object]:
-        """Options that a file needs: the packed form has no header."""
+        """Return the options that a file needs: the packed form has no header."""
         return ["--header", self.header] if kind == "packed" else []
 
     def test_run_and_check_take_every_kind(self) -> None:
-        """By its file, from standard input and through a pipe: the same statistics."""
+        """Every kind from its file, from standard input and through a pipe gives the same statistics."""
         for kind, path in self.files.items():
             schedule = kind in ("tile schedule", "packed", "protobuf", "json")
             arguments = ["--platform", "tile32" if schedule else "npm_lite", "--mode", "timing", "--quiet"]

@@ -63,7 +63,7 @@ VALUES = VALUES.replace("load =", "loop i in [1..N]:\nload =").replace("save =",
 
 
 def misspelt(program: str) -> str:
-    """The program for a device that there is not."""
+    """Return the program for a device that there is not."""
     return program.replace("npm_lite.nem", "npm_lit.nem")
 
 
@@ -93,7 +93,7 @@ NOT_CHECKED = "so that capacities, units, opcodes, types and the token table are
 
 
 class CheckTest(FolderTest):
-    """What --ci lets no program pass with."""
+    """Findings with which --ci lets no program pass."""
 
     def test_exit_codes(self) -> None:
         """Each group has its code, the first that applies; without --ci a warning is no error, but said."""
@@ -133,7 +133,7 @@ class CheckTest(FolderTest):
         self.assertEqual(kpusim("check", self.write("race.nem", RACE), "--ci", "--strict").returncode, 4)
 
     def test_schedules_without_data(self) -> None:
-        """Of a topology only the times are known: a gate says that the schedule is not checked."""
+        """A topology has times alone: a gate says that the schedule is not checked."""
         topology = ROOT / "examples" / "resnet18" / "resnet18.csv"
         self.assertEqual(kpusim("check", topology).returncode, 0)
         gated = kpusim("check", topology, "--ci", "--platform", "npm_lite")
@@ -147,7 +147,7 @@ class CheckTest(FolderTest):
         gated = kpusim("check", program, "--ci")
         self.assertEqual(gated.returncode, 0, gated.stdout)
         self.assertNotIn("not checked", gated.stdout)
-        # a read of bytes that nobody wrote, behind 280,000 tasks
+        # a read of bytes that nobody wrote, after 280,000 tasks
         last = "last = transfer.async(dst=region(Y, 0, 64), src=region(N, 0, 64))\n"
         late = text + "endloop\nwait(save)\n" + last
         late = self.write("late.nem", late.replace("buffer T", "buffer N : L1[0] (size = 64)\nbuffer T"))
@@ -194,7 +194,7 @@ class JunitTest(FolderTest):
                             self.assertIn(failure.attrib["message"], result.stdout)
 
     def test_warnings_and_refused_programs(self) -> None:
-        """What is no error passes with its text; a schedule that was not looked at is skipped."""
+        """Warnings pass with their text; a schedule that was not looked at is skipped."""
         report = self.work / "report.xml"
         kpusim("check", self.write("race.nem", RACE), "--junit", report)
         raw = junit_form.read(report.read_text())["raw"]
@@ -253,7 +253,7 @@ class BudgetFileTest(FolderTest):
 
     @staticmethod
     def measured(folder: Path) -> dict[str, float]:
-        """What a run took, by the place of its budget: from the files that it left."""
+        """Return what a run took, by the place of its budget: from the files that it left."""
         stats = json.loads((folder / "stats.json").read_text())["stats"]
         keys = {
             "cycles": "cycles.total",
@@ -273,14 +273,14 @@ class BudgetFileTest(FolderTest):
 
     @staticmethod
     def places(budgets: dict) -> dict[str, float]:
-        """The budgets of a file by their places."""
+        """Return the budgets of a file by their places."""
         places = {f"run.{key}": value for key, value in budgets.get("run", {}).items()}
         for op, of_op in budgets.get("operations", {}).items():
             places |= {f"operations.{op}.{key}": value for key, value in of_op.items()}
         return places
 
     def test_written(self) -> None:
-        """What the files of the run say, of it and of every operation; the form is the schema's."""
+        """Budgets are those of the run's files, of it and of every operation; the form is the schema's."""
         found, expected = self.places(self.written), self.measured(self.base)
         self.assertEqual(set(found), set(expected))
         for place, value in found.items():
@@ -377,7 +377,7 @@ class BudgetFileTest(FolderTest):
         self.assertEqual(junit_form.failed(self.cases), {"power budget"})
 
     def test_refused(self) -> None:
-        """What is no file of budgets is one error with the key and a fix, before the run."""
+        """A file that is no file of budgets is one error with the key and a fix, before the run."""
         cases = (
             ("", "no JSON"),
             ("[1]", "no JSON object"),
@@ -386,15 +386,15 @@ class BudgetFileTest(FolderTest):
             ('{"schema": 1}', "has no budget"),
             ('{"schema": 1, "run": {}}', "has no budget"),
             ('{"schema": 1, "rum": {"cycles": 1}}', "did you mean `run`?"),
-            ('{"schema": 1, "run": {"cicles": 1}}', "`run.cicles` is no key", "did you mean `cycles`?"),
+            ('{"schema": 1, "run": {"cicles": 1}}', "`run.cicles` is not a key", "did you mean `cycles`?"),
             ('{"schema": 1, "run": {"cycles": 1.5}}', "`run.cycles` is 1.5"),
             ('{"schema": 1, "run": {"cycles": -1}}', "`run.cycles` is -1"),
             ('{"schema": 1, "run": {"energy_uj": -0.5}}', "`run.energy_uj` is -0.5"),
             ('{"schema": 1, "run": {"energy_uj": "1"}}', "`run.energy_uj` is"),
             ('{"schema": 1, "run": {"energy_uj": 1e999}}', "beyond double"),
-            ('{"schema": 1, "run": 5}', "`run` is no object"),
-            ('{"schema": 1, "operations": []}', "`operations` is no object"),
-            ('{"schema": 1, "operations": {"la": 5}}', "`operations.la` is no object"),
+            ('{"schema": 1, "run": 5}', "`run` is not an object"),
+            ('{"schema": 1, "operations": []}', "`operations` is not an object"),
+            ('{"schema": 1, "operations": {"la": 5}}', "`operations.la` is not an object"),
             ('{"schema": 1, "operations": {"lla": {"cycles": 5}}}', "did you mean `la`?"),
             ('{"schema": 1, "run": {"cycles": 5, "cycles": 6}}', "`run.cycles` stands twice"),
             ('{"schema": 1, "run": {"cycles": 5}, "tolerance_percent": -1}', "`tolerance_percent` is -1"),

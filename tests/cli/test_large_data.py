@@ -28,7 +28,7 @@ b = transfer.async(dst=region(y, 0, 4096), src=region(m, 0, 4096), deps=[a])
 
 
 def peak_bytes(*arguments: str) -> int:
-    """The most memory that a run of the command held at one time; it must succeed."""
+    """Return the most memory that a run of the command held at one time; it must succeed."""
     # a small parent: what a child holds is counted from the fork on, when it still is its parent's copy
     measure = (
         "import resource, subprocess, sys\n"

@@ -32,17 +32,17 @@ STATEMENT = re.compile(r"let |loop |wait\(|\w+ = \w|[\w.]+\.(async|sync)\b")
 
 
 def line_of(statement: int) -> int:
-    """The line that the source map gives a statement."""
+    """Return the line that the source map gives a statement."""
     return 100 + 7 * statement
 
 
 def place_of(statement: int) -> str:
-    """The same as messages show it."""
+    """Return the same as messages show it."""
     return f"{FILE}:{line_of(statement)}:3"
 
 
 def with_places(text: str) -> str:
-    """A program of one statement a line, each with a place of its own."""
+    """Return a program of one statement a line, each with a place of its own."""
     head, lines = [f"#! program {json.dumps({'source_file': [FILE]})}"], []
     for line in text.splitlines():
         if STATEMENT.match(line.strip()):
@@ -145,7 +145,7 @@ class PlacesTest(unittest.TestCase):
         self.assertEqual(related["logicalLocations"][0]["fullyQualifiedName"], "statement[2]")
 
     def test_unknown_opcode(self) -> None:
-        """What is wrong with a statement names it: task and statement, and the line where there is one."""
+        """Mistakes in a statement name it: task and statement, and the line where there is one."""
         text = SMALL.replace("c = relu.async", "c = rellu.async")
         plain = self.container("plain", text)
         message = "error: unknown opcode `rellu` of task `c` (statement 6). Fix: did you mean `relu`?"
@@ -226,7 +226,7 @@ class PlacesTest(unittest.TestCase):
         self.assertIn(f"load[i=0] at {FILE}:{line_of(2)}", page.read_text())
 
     def test_explanations_without_places(self) -> None:
-        """Of a program without places nothing is said of them."""
+        """Programs without places are explained without them."""
         for program in (self.container("safe", SAFE), self.work / "safe.nem"):
             out = self.explained(program)
             self.assertIn("ends", kpusim("explain", out, "save[i=3]").stdout)

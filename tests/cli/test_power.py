@@ -24,7 +24,7 @@ Rows = list[dict[str, str]]
 
 
 def parts(row: dict[str, str]) -> dict[str, Decimal]:
-    """The energies of a row, pJ, without its total."""
+    """Return the energies of a row, pJ, without its total."""
     return {
         name: Decimal(value) for name, value in row.items() if name.endswith("_pj") and name != "total_pj"
     }
@@ -34,7 +34,7 @@ class PowerTest(FolderTest):
     """Recorded runs, each made once."""
 
     def record(self, name: str, platform: str, *options: object) -> tuple[Path, dict[str, float]]:
-        """Its events and statistics."""
+        """Return its events and statistics."""
         events = self.work / f"{name}_{platform}.kpuev"
         program = ROOT / "examples" / name / f"{name}.nem"
         done = kpusim("run", program, "--platform", platform, "--retarget", "--mode", "timing", "--quiet",
@@ -44,7 +44,7 @@ class PowerTest(FolderTest):
         return events, {key: row["value"] for key, row in stats.items()}
 
     def power(self, events: Path, *options: object) -> Rows:
-        """The rows of its power trace."""
+        """Return the rows of its power trace."""
         path = self.work / "power.csv"
         done = kpusim("export", events, "--power", path, *options)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -53,7 +53,7 @@ class PowerTest(FolderTest):
 
 
 class Sums(PowerTest):
-    """To the last digit."""
+    """Sums are equal to the last digit."""
 
     def check_bins(self, by: dict[str, Rows]) -> None:
         """Every level has the same energy in every bin."""

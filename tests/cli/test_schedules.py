@@ -89,7 +89,7 @@ class StatementsTest(SchedulesTest):
     """The first difference of the statements of each operation."""
 
     def test_edits(self) -> None:
-        """What was edited is what is named, with the lines of both texts; the other way round as well."""
+        """Edits are named, with the lines of both texts; the other way round as well."""
         for name, (_, _, op, kind, a, b) in EDITS.items():
             with self.subTest(name=name):
                 other = self.edited(name)
@@ -122,7 +122,7 @@ class StatementsTest(SchedulesTest):
         )
 
     def test_moved(self) -> None:
-        """Of a shuffled program the fewest tasks are moved: those outside of a longest common subsequence."""
+        """A shuffled program has the fewest tasks moved: those outside of a longest common subsequence."""
         count, generator = 24, random.Random(1)
         head = 'device "npm_lite.nem"\nprogram shuffled:\nbuffer X : DDR (size = 65536, align = 64)\n'
         head += "buffer T : L2 (size = 65536, align = 64)\n"
@@ -175,11 +175,11 @@ class StatementsTest(SchedulesTest):
 
 
 class PathTest(SchedulesTest):
-    """What the runs lost, on the critical path and beside it."""
+    """Losses of the runs, on the critical path and beside it."""
 
     @staticmethod
     def explained(run: Path) -> dict[str, Counter[str]]:
-        """Cycles of the critical path by operation (here: task) and kind, as `explain` has it."""
+        """Return the cycles of the critical path by operation (here: task) and kind, as `explain` has it."""
         document = json.loads(kpusim("explain", run, "--json", "--bounds-only").stdout)
         cycles: dict[str, Counter[str]] = {}
         for segment in document["critical_path"]["segments"]:
@@ -189,7 +189,7 @@ class PathTest(SchedulesTest):
 
     @staticmethod
     def charged(run: Path) -> dict[str, dict[str, str]]:
-        """The rows of ops.csv."""
+        """Return the rows of ops.csv."""
         with (run / "ops.csv").open() as file:
             return {row["op"]: row for row in csv.DictReader(file)}
 
@@ -226,7 +226,7 @@ class PathTest(SchedulesTest):
                 self.assertEqual(sizes, sorted(sizes, reverse=True))
 
     def test_beside_the_path(self) -> None:
-        """What units did for an operation, in ops.csv, is what the path has and what is beside it."""
+        """Work of units for an operation, in ops.csv, is what the path has and what is beside it."""
         for a, b in self.pairs():
             with self.subTest(a=a.name, b=b.name):
                 rows = {row["op"]: row for row in self.diff(a, b)["critical_path"]["off_path"]}

@@ -50,7 +50,7 @@ class Record:
 
 
 def read_events(path: Path) -> tuple[dict, list[Record]]:
-    """The description and the records of an event file, as event_file.hpp lays them out."""
+    """Return the description and the records of an event file, as event_file.hpp lays them out."""
     data = path.read_bytes()
     size = int.from_bytes(data[16:24], "little")
     records = []
@@ -116,7 +116,7 @@ class TraceTest(unittest.TestCase):
         return tasks
 
     def test_exports_equal_the_run(self) -> None:
-        """What `export` makes of the event file is what the run wrote, byte for byte."""
+        """Exports of the event file are what the run wrote, byte for byte."""
         for kind in ("memory-trace", "perfetto", "konata", "vcd", "stalls"):
             self.export(f"--{kind}", self.work / "again")
             self.assertEqual((self.work / "again").read_bytes(), (self.work / kind).read_bytes(), kind)
@@ -143,12 +143,12 @@ class MemoryTraceTest(TraceTest):
     """--memory-trace."""
 
     def rows(self, path: Path) -> list[dict[str, str]]:
-        """Rows of a memory trace."""
+        """Return the rows of a memory trace."""
         with path.open() as file:
             return list(csv.DictReader(file))
 
     def sums(self, rows: list[dict[str, str]]) -> dict[str, int]:
-        """Bytes by level and direction, under the names of the statistics."""
+        """Return the bytes by level and direction, under the names of the statistics."""
         sums: dict[str, int] = defaultdict(int)
         for row in rows:
             sums[f"bytes.{row['level']}.{row['access']}"] += int(row["bytes"])
@@ -214,7 +214,7 @@ class MemoryTraceTest(TraceTest):
         self.assertEqual((self.work / "fast").read_bytes(), (self.work / "oracle").read_bytes())
 
     def test_an_unfinished_run(self) -> None:
-        """Of a run that is cut off, rows of the completed tasks are there: the sums still equal bytes.*."""
+        """A run that is cut off has rows of the completed tasks: the sums still equal bytes.*."""
         path = self.work / "cut"
         run = ("run", GEMM, "--mode", "timing", "--quiet", "--json", "--max-cycles", "20000")
         result = kpusim(*run, "--memory-trace", path)
@@ -264,7 +264,7 @@ class ViewTest(TraceTest):
         self.assertTrue(rows)
 
     def values(self, path: Path, at: int) -> dict[str, str]:
-        """Values of all signals of a VCD at a time."""
+        """Return the values of all signals of a VCD at a time."""
         names: dict[str, str] = {}
         scope: list[str] = []
         values: dict[str, str] = {}

@@ -26,7 +26,7 @@ class Waveforms(FolderTest):
     """Recorded runs."""
 
     def paths(self) -> tuple[Path, Path, Path]:
-        """Of the VCD, the FST and the events."""
+        """Return the paths of the VCD, the FST and the events."""
         return self.work / "w.vcd", self.work / "w.fst", self.work / "w.kpuev"
 
     def run_traced(self, program: object, *options: object) -> dict[str, float]:
@@ -38,7 +38,7 @@ class Waveforms(FolderTest):
         return read_stats(done.stdout)
 
     def test_vcd_fst_and_events_agree(self) -> None:
-        """By two readers that are not ours; also a run that was cut off, and one without clock gating."""
+        """Two readers that are not ours agree; also on a run cut off, and one without clock gating."""
         cases = [(name, ("--platform", platform, "--retarget")) for name, platform in EXAMPLES.items()]
         cases.append(("gemm_relu", ("--max-cycles", "20000")))
         cases.append(("gemm_relu", ("--set", "energy.clock_gating=false")))
@@ -96,7 +96,7 @@ class Waveforms(FolderTest):
 
 
 def majorities(changes: list[tuple[int, Value]], every: int, end: int) -> list[tuple[int, Value]]:
-    """What held longest in each interval; of equals the first."""
+    """Return what held longest in each interval; of equals the first."""
     sampled: list[tuple[int, Value]] = []
     at = 0
     for start in range(0, end, every):
@@ -130,13 +130,13 @@ class Views(FolderTest):
         cls.whole = read_vcd((cls.work / "whole").read_text())
 
     def export(self, *options: object, code: int = 0) -> str:
-        """Of the recording; standard error."""
+        """Export the recording; return standard error."""
         done = kpusim("export", self.events, *options)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
 
     def test_sampled_states_are_majorities(self) -> None:
-        """Of each interval what held longest in the whole waveform; reals are means of bins so wide."""
+        """Each interval has what held longest in the whole waveform; reals are means of bins so wide."""
         for every in (333, 1000, 50_000):
             name = f"{every}ns"
             self.export("--vcd", self.work / "v", "--fst", self.work / "f", "--stalls", self.work / "s",
@@ -210,8 +210,8 @@ class Views(FolderTest):
             (("--memory-trace", "x", "--trace-cause", "busy.*"), "memory-trace: requests have no cause"),
             (("--power", "x", "--trace-cause", "busy.*"), "power: energy has no cause"),
             (("--power", "x", "--trace-op", "g"), "add --power-by op"),
-            (("--vcd", "x", "--trace-every", "1"), "--trace-every: `1` is no time"),
-            (("--vcd", "x", "--trace-every", "0ns"), "--trace-every: `0ns` is no time"),
+            (("--vcd", "x", "--trace-every", "1"), "--trace-every: `1` is not a time"),
+            (("--vcd", "x", "--trace-every", "0ns"), "--trace-every: `0ns` is not a time"),
             (("--vcd", "x", "--trace-every", "0.5ns"), "--trace-every 0.5ns: a core cycle takes 1 ns"),
             (("--vcd", "x", "--trace-every", "1us", "--bin-ns", "5"), "exclude each other"),
             (("--vcd", "x", "--trace-cause", "bussy"), "no cause has such a name"),
@@ -227,7 +227,7 @@ class Views(FolderTest):
 
 
 class Viewers(FolderTest):
-    """What opens a waveform ready."""
+    """Files that open a waveform ready."""
 
     def test_files_name_signals_of_the_waveform(self) -> None:
         """Each signal that they show is in the waveform; every cause has a text and colour."""

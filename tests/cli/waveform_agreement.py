@@ -22,7 +22,7 @@ PLATFORMS = ("npm_lite", "swkpu-v1", "tile32", "npm_pro", "core128-hbm2", "npm_m
 
 
 def agree(program: Path, folder: Path, platform: str) -> int:
-    """How many changes of its waveform were compared; raises AssertionError."""
+    """Return how many changes of its waveform were compared; raises AssertionError."""
     vcd, fst, events = folder / "w.vcd", folder / "w.fst", folder / "w.kpuev"
     done = kpusim("run", program, "--mode", "timing", "--quiet", "--json", "--vcd", vcd, "--fst", fst,
                   "--events", events, "--platform", platform, "--no-hazards")  # fmt: skip
@@ -39,7 +39,7 @@ def random_programs(generator: str, first: int, count: int, folder: Path) -> lis
 
 
 def main() -> int:
-    """A table."""
+    """Return a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("random_programs")
     parser.add_argument("--programs", type=int, default=60)

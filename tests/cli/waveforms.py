@@ -23,12 +23,12 @@ IDLE, NO_TASK, BACKGROUND = "idle.no_work", 0xFFFFFFFF, 0xFFFFFFFF
 
 
 def number(bits: str) -> int | None:
-    """Of binary digits."""
+    """Convert binary digits."""
     return None if "x" in bits else int(bits, 2)
 
 
 def read_vcd(text: str) -> Waveform:
-    """By IEEE 1364, with the string variables of GTKWave; the last time is the signal `$end`."""
+    """Read a VCD by IEEE 1364, with the string variables of GTKWave; the last time is the signal `$end`."""
     names: dict[str, str] = {}
     scope: list[str] = []
     changes: Waveform = defaultdict(list)
@@ -60,7 +60,7 @@ def read_vcd(text: str) -> Waveform:
 
 
 def read_wellen(path: Path) -> Waveform:
-    """As Surfer's reader has it."""
+    """Read a waveform with Surfer's reader."""
     waveform = pywellen.Waveform(str(path))
     variables = list(waveform.all_vars())
     kinds = {row.full_name: row for row in variables}
@@ -79,7 +79,7 @@ def read_wellen(path: Path) -> Waveform:
 
 
 def read_fst2vcd(path: Path) -> Waveform:
-    """As GTKWave's converter writes it as VCD."""
+    """Read a waveform as GTKWave's converter writes it as VCD."""
     done = subprocess.run(["fst2vcd", path], capture_output=True, text=True, check=True)
     return read_vcd(done.stdout)
 
@@ -102,7 +102,7 @@ class Run(NamedTuple):
 
 
 def without_repeats(changes: list[tuple[int, Value]]) -> list[tuple[int, Value]]:
-    """Of several at one time the last; then those that change something."""
+    """Return the last of several changes at one time; then those that change something."""
     last = dict(changes)
     kept: list[tuple[int, Value]] = []
     for time, value in sorted(last.items()):
@@ -156,12 +156,12 @@ def task_text(run: Run, statement: int | None) -> str:
 
 
 def read_stats(text: str) -> dict[str, float]:
-    """Of `run --json`."""
+    """Read the statistics of `run --json`."""
     return {key: row["value"] for key, row in json.loads(text)["stats"].items()}
 
 
 def time_in(changes: list[tuple[int, Value]], end: int) -> dict[Value, int]:
-    """How long a signal has each value, ps."""
+    """Return how long a signal has each value, ps."""
     lengths: dict[Value, int] = defaultdict(int)
     for (time, value), (following, _) in zip(changes, [*changes[1:], (end, None)], strict=True):
         lengths[value] += following - time

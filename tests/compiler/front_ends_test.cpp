@@ -191,7 +191,7 @@ TEST(FrontEnds, TextOfDevicesIsNoProgram) {
                 ::testing::ThrowsMessage<UserError>(HasSubstr("d.nem: this file declares devices")));
 }
 
-/// Whether a file is mapped into this process.
+/// True if a file is mapped into this process.
 bool is_mapped(const std::string& path) {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {

@@ -8,7 +8,7 @@
 namespace kpu::tile_schedule::plain {
 namespace {
 
-/// The nearest value with `digits` significand bits and exponents from `lowest` on, ties to even.
+/// Returns the nearest value with `digits` significand bits and exponents from `lowest` on, ties to even.
 double rounded(double value, int digits, int lowest) {
     if (value == 0 || !std::isfinite(value)) return value;
     const double quantum = std::ldexp(1, std::max(std::ilogb(value), lowest) - digits + 1);
@@ -192,7 +192,7 @@ std::string random_data(ElemType elem, uint64_t count, SplitMix64& random) {
 
 namespace {
 
-/// What the arena holds by the rules of the format.
+/// A slot of the arena by the rules of the format.
 struct Slot {
     uint64_t begin = 0, end = 0;
     bool sum = false, unstored = false;

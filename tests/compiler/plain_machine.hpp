@@ -33,10 +33,10 @@ class Machine {
     Header header_;
     std::map<uint32_t, Storage> tensors_;
     std::vector<uint8_t> arena_;
-    std::map<uint32_t, double> scales_;  ///< of the tile at an address
+    std::map<uint32_t, double> scales_;  ///< scale of the tile at an address
 };
 
-/// Random little-endian elements: floats in [-1, 1), integers of the whole range.
+/// Returns random little-endian elements: floats in [-1, 1), integers of the whole range.
 std::string random_data(ElemType elem, uint64_t count, SplitMix64& random);
 
 struct RandomSchedule {
@@ -45,9 +45,10 @@ struct RandomSchedule {
     std::map<std::string, std::string> inputs;  ///< dense data
 };
 
-/// Legal: tensors of any size, tiles of 1 to 16, any type, addresses that overlap what is no longer needed.
+/// Makes a legal schedule: tensors of any size, tiles of 1 to 16, any type, addresses that overlap what is no
+/// longer needed.
 RandomSchedule random_schedule(uint64_t seed);
-/// One change that makes it illegal; `expected` and `op` are the first fault.
+/// Makes one change that makes it illegal; `expected` and `op` are the first fault.
 Schedule make_illegal(const RandomSchedule& legal, SplitMix64& random, FaultKind& expected, uint32_t& op);
 
 }  // namespace kpu::tile_schedule::plain

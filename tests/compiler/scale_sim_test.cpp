@@ -55,9 +55,8 @@ TEST(Topology, FollowsTheToolsParser) {
     ASSERT_EQ(remark.size(), 2u);
     EXPECT_EQ(remark[0].m, 5u * 5);
     EXPECT_EQ(remark[1].k, 512u);
-    EXPECT_THAT(findings("h,,\nfc, 8, 10, 512, last\n"),
-                HasSubstr("`last` behind the last comma is ignored"));
-    EXPECT_EQ(parse("h,,\nc, 10, 9, 3, 2, 5, 7, 2, 3\n")[0].m, 5u * 5);   // 3 stands behind the last comma
+    EXPECT_THAT(findings("h,,\nfc, 8, 10, 512, last\n"), HasSubstr("`last` after the last comma is ignored"));
+    EXPECT_EQ(parse("h,,\nc, 10, 9, 3, 2, 5, 7, 2, 3\n")[0].m, 5u * 5);   // 3 stands after the last comma
     EXPECT_EQ(parse("h,,\nc, 10, 9, 3, 2, 5, 7, 2, 3,\n")[0].m, 5u * 4);  // and here it does not
     const char* header = "Layer, H, W, R, S, C, K, Stride, Batch,\n";
     EXPECT_EQ(parse(header + std::string("c, 10, 9, 3, 2, 5, 7, 2, 3,\n"))[0].m, 3u * 5 * 5);
@@ -82,11 +81,11 @@ TEST(Topology, ConvolutionIsItsImplicitProduct) {
     EXPECT_EQ(layers[1].k, 3u * 2 * 5);
 }
 
-// What the file says and the model cannot is reported; a first line of numbers is no header.
+// Statements of the file that the model cannot follow are reported; a first line of numbers is no header.
 TEST(Topology, ReportsWhatIsNotModelled) {
     EXPECT_THAT(findings("Layer,M,N,K,\nfc,8,10,512,2:4,\n"), HasSubstr("net.csv:2"));
     EXPECT_THAT(findings("Layer,M,N,K,\nfc,8,10,512,2:4,\n"), HasSubstr("sparsity 2:4"));
-    EXPECT_THAT(findings("fc,8,10,512,\n"), HasSubstr("no header"));
+    EXPECT_THAT(findings("fc,8,10,512,\n"), HasSubstr("not a header"));
     const auto layers = parse("Layer,M,N,K,\nfc,1,1,1,\nfc,1,1,1,\n");
     EXPECT_EQ(layers[1].name, "fc.2");
 }

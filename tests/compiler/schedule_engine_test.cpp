@@ -75,7 +75,7 @@ TEST(TensorStore, TilePointers) {
     EXPECT_THROW(store.tile_ptr(id, 0, 3), UserError);
 }
 
-// What goes in comes out; the padding around it is zero.
+// Elements come out as they went in; the padding around them is zero.
 TEST(TensorStore, RoundTripWithZeroPadding) {
     TensorStore store{Format{}};
     const uint32_t id = store.register_tensor("x", 3, 5);
@@ -168,7 +168,7 @@ TEST_F(EngineTest, PackedFormStatsAndTiming) {
     EXPECT_EQ(engine_.timing().cycles, 2 * once.cycles);
     EXPECT_EQ(engine_.stats().loads, 4u);
     EXPECT_THAT(message_of([&] { engine_.execute_packed("tile 32 f32\n"); }),
-                HasSubstr("no schedule in the packed form"));
+                HasSubstr("not a schedule in the packed form"));
 }
 
 // An illegal op anywhere: the right error, and nothing has run.

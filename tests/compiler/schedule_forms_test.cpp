@@ -69,12 +69,12 @@ TEST(ScheduleForms, TextErrorsNameTheLine) {
          "f.sched:2:1: error: an op of 4 words. Fix: write it as `L tensor row col dst`"},
         {"L 0 0 0 -4\n", "f.sched:1:1: error: dst is `-4`"},
         {"L 0 0 0 4294967296\n", "dst is `4294967296`"},
-        {"L 0 0 0 0 buffer=x\n", "`buffer=x` is no word of this op"},
+        {"L 0 0 0 0 buffer=x\n", "`buffer=x` is not a word of this op"},
         {"S 0 0 0 0 2\n", "relu is 2"},
         {"L 0 0 0 0\nX 1 2\n", "f.sched:2:1: error: `X` begins no line"},
         {"L 0 0 0 0\ntile 32 f32\n", "a line of the header after an op"},
         {"tile 0 f32\n", "the tile size is 0"},
-        {"tile 32 f64\n", "`f64` is no element type"},
+        {"tile 32 f64\n", "`f64` is not an element type"},
         {"tile 32 i32\n", "the tile type is i32"},
         {"tile 32 f32\ntile 32 f32\n", "a second `tile` line"},
         {"tensor 0 x 32 32 input\n", "a tensor before the `tile` line"},
@@ -82,9 +82,9 @@ TEST(ScheduleForms, TextErrorsNameTheLine) {
         {"tile 32 f32\ntensor 0 x 32 0 input\n", "tensor `x` has 32 rows and 0 columns"},
         {"tile 32 f32\ntensor 0 x 16777216 16777216 input\n", "takes 1125899906842624 bytes"},
         {"tile 32 f32\ntensor 0 ../x 32 32 input\n", "no name that files can carry"},
-        {"tile 32 f32\ntensor 0 x 32 32 sink\n", "`sink` is no role"},
+        {"tile 32 f32\ntensor 0 x 32 32 sink\n", "`sink` is not a role"},
         {"tile 32 f32\ntensor 0 x 32 32 input i8\n", "tensor `x` is i8, its tiles are f32"},
-        {"tile 32 i8\ntensor 0 x 32 32 input i8 scale=-1\n", "`scale=-1` is no scale"},
+        {"tile 32 i8\ntensor 0 x 32 32 input i8 scale=-1\n", "`scale=-1` is not a scale"},
         {"tile 32 f32\ntensor 0 x 32 32 input f32 scale=2\n", "has scale 2"},
         {"tile 32 f32\ntensor 0 x 8 8 input\ntensor 0 y 8 8 output\n", "tensor 0 is declared twice"},
         {"tile 32 f32\ntensor 0 x 8 8 input\ntensor 1 x 8 8 output\n", "the name `x` stands for two"},
@@ -110,7 +110,7 @@ TEST(ScheduleForms, OtherErrorsNameTheOp) {
     const std::string message = write_schedule(schedule, Form::protobuf);
     EXPECT_THAT(message_of(message.substr(0, message.size() - 1)), HasSubstr("damaged"));
     const std::string json = write_schedule(schedule, Form::json);
-    EXPECT_THAT(message_of(json.substr(0, json.size() / 2)), HasSubstr("this is no JSON"));
+    EXPECT_THAT(message_of(json.substr(0, json.size() / 2)), HasSubstr("this is not JSON"));
     EXPECT_THAT(message_of(R"({"format": 4E777})"), HasSubstr("a number is larger"));
     const auto with = [&](const std::string& from, const std::string& to) {
         std::string text = json;
@@ -119,8 +119,8 @@ TEST(ScheduleForms, OtherErrorsNameTheOp) {
     EXPECT_THAT(message_of(with("\"dst_addr\": 0,", "\"dst_addr\": 0, \"x\": 1,")),
                 HasSubstr("op 0: `x` is not known"));
     EXPECT_THAT(message_of(with("\"dst_addr\": 0,", "\"dst_addr\": -1,")),
-                HasSubstr("`dst_addr` is no whole number"));
-    EXPECT_THAT(message_of(with("\"load\"", "\"lode\"")), HasSubstr("op 0: `lode` is no op"));
+                HasSubstr("`dst_addr` is not a whole number"));
+    EXPECT_THAT(message_of(with("\"load\"", "\"lode\"")), HasSubstr("op 0: `lode` is not an op"));
     EXPECT_THAT(message_of(with("schedule/1", "schedule/9")), HasSubstr("this version reads"));
 }
 

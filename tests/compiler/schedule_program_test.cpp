@@ -21,7 +21,7 @@ std::vector<float> floats(const std::string& bytes) {
     return values;
 }
 
-/// Row-major product in double, ReLU where asked.
+/// Returns a row-major product in double, ReLU where asked.
 std::vector<double> layer(const std::vector<double>& x, const std::vector<double>& w, size_t k, size_t n,
                           bool relu) {
     std::vector<double> y(x.size() / k * n);

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of schedules share.
+// Helpers for the tests of schedules.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +16,7 @@ inline std::string data_path(const std::string& name) {
     return std::string(KPUSIM_SOURCE_DIR) + "/examples/tile_schedule/" + name;
 }
 
-/// The three-layer network of the original runtime, scheduled by it, with a header beside it.
+/// Returns the three-layer network of the original runtime, scheduled by it, with a header beside it.
 inline Schedule reference_mlp() {
     const std::string path = data_path("mlp_3layer_256k.sched"), header = data_path("mlp_3layer.header");
     Schedule schedule = read_schedule(read_file(path), path);

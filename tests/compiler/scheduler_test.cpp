@@ -27,7 +27,7 @@ Tensor tensor(const std::string& name, uint32_t rows, uint32_t cols, Role role) 
     return result;
 }
 
-/// The network of the original: three layers, ReLU after the first two.
+/// Returns the network of the original: three layers, ReLU after the first two.
 Graph mlp() {
     Graph graph;
     graph.tensors = {tensor("x", 128, 128, Role::input),        tensor("w1", 128, 64, Role::weight),
@@ -60,7 +60,7 @@ std::string refusal_of(const Graph& graph, uint64_t arena = 256 * 1024, const Fo
     return "accepted";
 }
 
-/// Node by node on whole matrices, with accumulation in order of k; an Add begins the sum.
+/// Evaluates node by node on whole matrices, with accumulation in order of k; an Add begins the sum.
 std::map<std::string, Matrix> evaluate(const Graph& graph, std::map<std::string, Matrix> values) {
     std::map<std::string, const Tensor*> tensors;
     for (const Tensor& t : graph.tensors) tensors[t.name] = &t;
@@ -202,7 +202,7 @@ TEST(Scheduler, FusesReluWhereNothingElseReads) {
     EXPECT_EQ(schedule_graph(graph, {}, 65536).ops.size(), 6u);
 }
 
-// What no op of a schedule can do is refused, naming the node; the original drops it silently.
+// Nodes that no op of a schedule can do are refused by name; the original drops them silently.
 TEST(Scheduler, RefusesWhatItCannotLower) {
     Graph sum;
     sum.tensors = {tensor("a", 32, 32, Role::input), tensor("b", 32, 32, Role::input),

@@ -1,4 +1,4 @@
-"""How far compiled networks are from PyTorch: the table of docs/networks.md.
+"""Distance of compiled networks from PyTorch: the table of docs/accuracy_precisions.md.
 
 usage: accuracy.py [--update] [--growth] [NAME | NAME:PRECISION ...]; rows that are not named stay as they are
 
@@ -27,7 +27,7 @@ import onnx.reference
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "networks.md"
+PAGE = ROOT / "docs" / "accuracy_precisions.md"
 NETWORKS = ROOT / "examples" / "networks"
 sys.path.insert(0, str(NETWORKS))
 from networks import build, sample
@@ -99,12 +99,12 @@ def compare(got: Values, want: Values, pytorch: float) -> Result:
 
 
 def top(values: Values) -> npt.NDArray[np.int64]:
-    """The likeliest class: of detections [samples, 4 + classes, boxes] that of each box."""
+    """Return the likeliest class: of detections [samples, 4 + classes, boxes] that of each box."""
     return values[:, 4:].argmax(1) if values.ndim == 3 else values.argmax(1)
 
 
 def torch_network(row: Row) -> Result:
-    """A network of examples/networks through torch.compile."""
+    """Return a network of examples/networks through torch.compile."""
     torch._dynamo.reset()
     model = build(row.network)
     inputs = [sample(row.network, seed=100 + i) for i in range(SAMPLES)]
@@ -129,7 +129,7 @@ def torch_network(row: Row) -> Result:
 
 
 def mix_of(report: Path) -> str:
-    """What the compiler made wider, and what is worst of the rest: "7.6 %; conv2: 35.8 dB"."""
+    """Return what the compiler made wider, and what is worst of the rest: "7.6 %; conv2: 35.8 dB"."""
     layers = list(csv.DictReader(report.read_text(encoding="utf-8").splitlines()))
     narrow = next(name for name in layers[0] if name.startswith("snr_"))
     kind = narrow.split("_")[1]
@@ -141,7 +141,7 @@ def mix_of(report: Path) -> str:
 
 
 def digits(row: Row) -> Result:
-    """The trained network, all held-back images, against ONNX's reference."""
+    """Return the trained network, all held-back images, against ONNX's reference."""
     images = np.load(NETWORKS / "images.npy")
     model = onnx.load(NETWORKS / "digits_cnn.onnx")
     (want,) = onnx.reference.ReferenceEvaluator(model).run(None, {"image": images})
@@ -158,7 +158,7 @@ def digits(row: Row) -> Result:
 
 
 def line(row: Row, result: Result) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     bound = "" if row.bound is None else f"{row.bound:g}"
     held = "" if row.bound is None else "yes" if result.largest < row.bound else "**no**"
     theirs = "" if np.isnan(result.pytorch) else f"{result.pytorch:.1e}"
@@ -169,7 +169,7 @@ def line(row: Row, result: Result) -> str:
 
 
 def growth(name: str) -> float:
-    """How much more a small disturbance of the input is, against the spread, at the worst product."""
+    """Return how much more a small disturbance of the input is, against the spread, at the worst product."""
     model, seen = build(name), list[Values]()
     for part in model.modules():
         if isinstance(part, torch.nn.Conv2d | torch.nn.Linear):

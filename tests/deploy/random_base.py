@@ -1,4 +1,4 @@
-"""What random modules are made with."""
+"""Base of random modules."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Rng:
         return int(self.numbers.integers(low, high + 1))
 
     def of(self, *choices: Any) -> Any:
-        """One of them."""
+        """Return one of them."""
         return choices[self.int(0, len(choices) - 1)]
 
     def shape(self, low: int = 1, high: int = 4, most: int = 7) -> tuple[int, ...]:
-        """A shape of low to high dimensions."""
+        """Return a shape of low to high dimensions."""
         return tuple(self.int(1, most) for _ in range(self.int(low, high)))
 
     def tensor(self, *shape: int) -> Tensor:

@@ -25,7 +25,7 @@ OPERATORS = ("Relu", "Sigmoid", "Softmax", "Exp", "Det", "Col2Im", "Unheard", "T
 
 
 def model(choose: random.Random, path: Path) -> tuple[int, ...]:
-    """A model of one to three nodes, which may have an operator, a rank or a size that is refused."""
+    """Return a model of one to three nodes, which may have an operator, a rank or a size that is refused."""
     kind = choose.choice(["product", "window", "nodes", "nodes", "rank"])
     batch = choose.choice([1, 1, 2, 17])
     constants: dict[str, np.ndarray] = {}
@@ -86,7 +86,7 @@ CHANGES: list[tuple[str, list[Any]]] = [
 
 
 def configuration(choose: random.Random) -> kpu.KPUConfig:
-    """Of any name, with up to three fields changed."""
+    """Make a configuration of any name, with up to three fields changed."""
     config = kpu.KPUConfig(choose.choice(["swkpu-v1", "swkpu-x", *kpusim.Platform.names()]))
     for path, values in choose.sample(CHANGES, choose.choice([0, 0, 1, 1, 2])):
         part, _, field = path.rpartition(".")
@@ -95,7 +95,7 @@ def configuration(choose: random.Random) -> kpu.KPUConfig:
 
 
 def check(seed: int, folder: Path) -> str:
-    """What came of a pair; an AssertionError where something was refused that was not named."""
+    """Return what came of a pair; an AssertionError where something was refused that was not named."""
     choose = random.Random(seed)
     path = folder / "net.onnx"
     shape = model(choose, path)

@@ -20,7 +20,7 @@ MODEL = ROOT / "examples" / "networks" / "digits_cnn.onnx"
 IMAGE = np.load(ROOT / "examples" / "networks" / "images.npy")[:1]
 SAMPLES = [np.load(path) for path in sorted((MODEL.parent / "calibration").glob("*.npy"))[:4]]
 pytestmark = pytest.mark.filterwarnings("ignore::kpusim.kpu.KPUConfigWarning")
-#: Of the logits' range, by the bits of the type's fraction.
+#: Bounds as shares of the logits' range, by the bits of the type's fraction.
 BOUNDS = {"int8": 0.1, "int4": 0.5, "fp16": 0.01, "bf16": 0.05, "posit8": 0.3, "posit16": 0.01}
 #: The types that docs of the platforms say their arrays have.
 SHIPPED = {
@@ -35,14 +35,14 @@ SHIPPED = {
 
 @pytest.fixture(scope="module")
 def expected() -> np.ndarray:
-    """What ONNX Runtime computes."""
+    """Return what ONNX Runtime computes."""
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(os_path(MODEL), providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, {"image": IMAGE})[0])
 
 
 def os_path(path: Path) -> str:
-    """As text."""
+    """Return the path as text."""
     return str(path)
 
 
@@ -78,7 +78,7 @@ def test_every_platform_by_its_name(name: str, expected: np.ndarray) -> None:
 
 @pytest.mark.parametrize("name", ["swkpu-v2", "npm_mid"])
 def test_compiler_with_a_platform(name: str, tmp_path: Path) -> None:
-    """By name, as a file of another name, or as an object; limits of a configuration still count."""
+    """A platform by name, by file or as an object gives the same; limits of a configuration still count."""
     by_name = kpu.KPUCompiler(platform=name).compile(MODEL)
     direct = kpu.KPUCompiler().compile(MODEL, kpu.KPUConfig(name=name))
     assert by_name.estimated_total_cycles == direct.estimated_total_cycles
@@ -118,7 +118,7 @@ def saved(
     outputs: list[tuple[str, int]],
     **constants: np.ndarray,
 ) -> Path:
-    """A model of one input."""
+    """Return a model of one input."""
     graph = helper.make_graph(
         nodes,
         "g",

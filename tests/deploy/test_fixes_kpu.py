@@ -1,4 +1,4 @@
-"""What errors of kpusim.kpu advise works: each case makes a mistake, and does literally what the fix says."""
+"""Each fix that errors of kpusim.kpu advise works: a case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ COLOUR = (1, 3, 8, 8)
 
 
 def compiled(config: kpu.KPUConfig | None = None, **options: Any) -> kpu.KPUProgram:  # noqa: ANN401
-    """The digits network."""
+    """Return the digits network."""
     return kpu.KPUCompiler().compile(MODEL, config, **options)
 
 
 @cache
 def digits() -> kpu.KPUProgram:
-    """The same in fp16."""
+    """Return the same in fp16."""
     return compiled()
 
 
 def changed(change: Callable[[kpu.KPUProgram], object]) -> kpu.KPUProgram:
-    """A program with a change."""
+    """Return a program with a change."""
     program = copy.deepcopy(digits())
     change(program)
     return program
 
 
 def executed(program: kpu.KPUProgram, inputs: object = IMAGE, **options: Any) -> kpu.KPUExecutionResult:  # noqa: ANN401
-    """The result of an execution; what it tells as its error is raised."""
+    """Return the result of an execution; what it tells as its error is raised."""
     runtime = kpu.KPURuntime(program.target_config)
     runtime.load_program(program)
     result = runtime.execute(inputs, **options)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def executed(program: kpu.KPUProgram, inputs: object = IMAGE, **options: Any) ->
 
 
 def config(name: str = "swkpu-v1", **fields: object) -> kpu.KPUConfig:
-    """A configuration with changed fields, of whatever part has them."""
+    """Return a configuration with changed fields, of whatever part has them."""
     made = kpu.KPUConfig(name)
     for field, value in fields.items():
         part = next(part for part in (made.memory, made.compute, made) if hasattr(part, field))
@@ -71,13 +71,13 @@ def wide() -> kpu.KPUConfig:
 
 
 def with_file(path: str, content: bytes) -> str:
-    """A file of the working folder."""
+    """Return a file of the working folder."""
     Path(path).write_bytes(content)
     return path
 
 
 def detached(content: bytes | None) -> kpu.KPUProgram:
-    """A program whose weights are in a side file, which then gets other content, or goes."""
+    """Return a program whose weights are in a side file, which then gets other content, or goes."""
     program = changed(lambda program: None)
     kpu.detach_weights(program, "weights.bin")
     if content is None:
@@ -95,7 +95,7 @@ def put_there(content: bytes | None) -> kpu.KPUExecutionResult:
 
 
 def pictures(names: tuple[str, ...] = ()) -> str:
-    """A folder with pictures."""
+    """Return a folder with pictures."""
     Path("pictures").mkdir(exist_ok=True)
     for name in names:
         Image.new("RGB", (8, 8), (10, 200, 30)).save(Path("pictures") / name)
@@ -103,14 +103,14 @@ def pictures(names: tuple[str, ...] = ()) -> str:
 
 
 def damaged_picture() -> str:
-    """A folder with a file that is none."""
+    """Return a folder with a file that is none."""
     Path("damaged").mkdir()
     Path("damaged/0.png").write_bytes(b"no picture")
     return "damaged"
 
 
 def colours() -> str:
-    """A model that takes pictures."""
+    """Return a model that takes pictures."""
     value = onnx.helper.make_tensor_value_info
     weights = onnx.numpy_helper.from_array(np.ones((4, 3, 3, 3), np.float32), "w")
     node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
@@ -122,7 +122,7 @@ def colours() -> str:
 
 
 def counted() -> str:
-    """A model whose time depends on values."""
+    """Return a model whose time depends on values."""
     value = onnx.helper.make_tensor_value_info
     node = onnx.helper.make_node("NonZero", ["x"], ["v"])
     graph = onnx.helper.make_graph([node], "g", [value("x", 1, [4, 5])], [value("v", 7, None)])
@@ -144,7 +144,7 @@ def deployed(calibration: object, model: object = MODEL, shape: tuple[int, ...] 
 
 
 def named(name: str, known: list[str]) -> object:
-    """A target by its name, where these are known."""
+    """Return a target by its name, where these are known."""
     TARGETS.clear()
     for one in known:
         kpu.register_target(one, kpu.StillwaterKPUTarget())
@@ -152,7 +152,7 @@ def named(name: str, known: list[str]) -> object:
 
 
 def deployed_again() -> kpu.KPUProgram:
-    """A program file as it is written."""
+    """Return a program file as it is written."""
     return kpu.load_pickle(kpu.StillwaterKPUTarget().deploy(MODEL, "fp16", "again", SHAPE).path)
 
 

@@ -1,4 +1,4 @@
-"""What errors of kpusim.torch advise works: each case makes a mistake, and does what the fix says."""
+"""Each fix that errors of kpusim.torch advise works: each case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 
 def called(function: Function, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
-    """A function on the device, without gradients; nothing is left of what was captured before."""
+    """Return a function on the device, without gradients; nothing is left of what was captured before."""
     torch._dynamo.reset()
     given = {"platform": "tile32", **options}
     with torch.no_grad():
@@ -38,17 +38,17 @@ def breaks(x: Tensor) -> Tensor:
 
 
 def bessel(x: Tensor) -> Tensor:
-    """What ONNX has not."""
+    """Call what ONNX has not."""
     return torch.special.bessel_j1(x)
 
 
 def both(x: Tensor, y: Tensor) -> Tensor:
-    """Of two tensors."""
+    """Multiply two tensors."""
     return x @ y.T
 
 
 def estimated(module: nn.Module | None = None, **options: Any) -> Any:  # noqa: ANN401
-    """An estimate of a module, by default of one without storage."""
+    """Return an estimate of a module, by default of one without storage."""
     with torch.device("meta"):
         module = nn.Linear(4, 4).eval() if module is None else module
         return kpusim.torch.estimate(module, torch.empty(3, 4), platform="tile32", **options)
@@ -80,17 +80,17 @@ class Counter(nn.Module):
 
 
 def counted(x: Tensor, state: Tensor) -> Tensor:
-    """The same with the state as an input."""
+    """Return the same with the state as an input."""
     return (state + x) * 2
 
 
 def chosen(x: Tensor) -> Tensor:
-    """A branch by values."""
+    """Return a branch by values."""
     return x * 2 if x.sum() > 0 else x
 
 
 def chosen_without_branch(x: Tensor) -> Tensor:
-    """The same without."""
+    """Return the same without."""
     return torch.where(x.sum() > 0, x * 2, x)
 
 
@@ -111,29 +111,29 @@ def in_int8(samples: list[Any]) -> Any:  # noqa: ANN401
 
 
 def linear() -> nn.Module:
-    """A layer, seen by torch.compile as a module."""
+    """Return a layer, seen by torch.compile as a module."""
     return nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
 
 
 def compiled(model: Any, x: Tensor | None = X, **options: Any) -> kpu.KPUProgram:  # noqa: ANN401
-    """By the compiler of the client."""
+    """Compile with the compiler of the client."""
     return kpu.KPUCompiler(**options).compile(model, example_inputs=None if x is None else (x,))
 
 
 def saved(model: object) -> str:
-    """A file of torch.save."""
+    """Return a file of torch.save."""
     torch.save(model, "model.pt")
     return "model.pt"
 
 
 def exported() -> str:
-    """A file of torch.export.save."""
+    """Return a file of torch.export.save."""
     torch.export.save(torch.export.export(Module(plain), (X,)), "model.pt2")
     return "model.pt2"
 
 
 def damaged() -> str:
-    """A file that was cut."""
+    """Return a file that was cut."""
     Path("cut.pt").write_bytes(Path(saved(nn.Linear(4, 4))).read_bytes()[:300])
     return "cut.pt"
 

@@ -56,7 +56,7 @@ FIELDS = {
 
 
 def compiled(precision: str = "fp16", config: kpu.KPUConfig | None = None) -> kpu.KPUProgram:
-    """The digits network."""
+    """Return the digits network."""
     samples = SAMPLES if precision == "int8" else None
     return kpu.KPUCompiler().compile(MODEL, config or kpu.KPUConfig(), precision, samples)
 
@@ -157,7 +157,7 @@ IGNORED = {"memory.l1_associativity": 2, "memory.l2_associativity": 2, "compute.
 
 
 def changed(path: str, value: float) -> kpu.KPUConfig:
-    """The usual device with one other field."""
+    """Return the usual device with one other field."""
     config = kpu.KPUConfig()
     part, field = path.split(".")
     setattr(getattr(config, part), field, value)
@@ -340,7 +340,7 @@ def test_loading_errors(program: kpu.KPUProgram, tmp_path: Path) -> None:
 
 
 def test_side_file(program: kpu.KPUProgram, tmp_path: Path) -> None:
-    """Weights in a file of their own, checked by SHA-256, also behind a pickle."""
+    """Weights in a file of their own, checked by SHA-256, also after a pickle."""
     detached = copy.deepcopy(program)
     kpu.detach_weights(detached, tmp_path / "weights.bin")
     assert detached.weights_blob is None
@@ -386,7 +386,7 @@ def test_pickles(program: kpu.KPUProgram, tmp_path: Path) -> None:
 
 
 def test_target_errors(tmp_path: Path) -> None:
-    """What cannot be deployed is a ValueError."""
+    """Models that cannot be deployed are a ValueError."""
     target = kpu.StillwaterKPUTarget(kpu.KPUConfig(supported_precisions=[kpu.KPUPrecision.FP16]))
     for precision in ("int8", "int4", "fp8"):
         with pytest.raises(ValueError, match="Unsupported precision"):

@@ -27,7 +27,7 @@ BOUND = 1e-5  #: of the largest number of the output
 
 
 def difference(want: object, got: object) -> str:
-    """In what two results differ; empty: in nothing that matters."""
+    """Say in what two results differ; empty: in nothing that matters."""
     wanted, shape = pytree.tree_flatten(want)
     given, other_shape = pytree.tree_flatten(got)
     if shape != other_shape:
@@ -39,7 +39,7 @@ def difference(want: object, got: object) -> str:
 
 
 def difference_of_leaves(want: Any, got: Any) -> str:  # noqa: ANN401
-    """The same of two tensors or other values."""
+    """Return the same of two tensors or other values."""
     if not isinstance(want, Tensor):
         return "" if want == got else f"{got} instead of {want}"
     if (want.shape, want.dtype) != (got.shape, got.dtype):

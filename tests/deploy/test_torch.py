@@ -28,19 +28,19 @@ def fresh() -> None:
 
 
 def compiled(model: nn.Module | Any, **options: Any) -> Any:
-    """By the name that the entry point gives."""
+    """Compile by the name that the entry point gives."""
     return torch.compile(model, backend="kpusim", options={**F32, **options})
 
 
 def small() -> nn.Module:
-    """Two convolutions with a batch norm."""
+    """Return two convolutions with a batch norm."""
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(1), nn.LazyLinear(4))
     model(torch.randn(2, 3, 8, 8))
     return model.eval()
 
 
 def off(got: Tensor, want: Tensor) -> float:
-    """The largest difference in parts of the range."""
+    """Return the largest difference in parts of the range."""
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     return float((got - want).abs().max() / (want.max() - want.min()))
 
@@ -122,13 +122,13 @@ def branches(x: Tensor) -> Tensor:
 
 
 def unsupported(x: Tensor) -> Tensor:
-    """An operator that the compiler lacks."""
+    """Return an operator that the compiler lacks."""
     return torch.linalg.det(x @ x.T) + x.sum()
 
 
 @pytest.mark.parametrize("function", [breaks, branches, unsupported])
 def test_refusals(function: Any) -> None:
-    """What cannot be compiled is named with its source line; PyTorch takes it if that is asked for."""
+    """Functions that cannot be compiled are named with their line; PyTorch takes them if asked to."""
     x = torch.randn(3, 4)
     with torch.no_grad():
         with pytest.raises(kpusim.UserError) as error:
@@ -262,7 +262,7 @@ def test_narrow_models(kind: torch.dtype, precision: str, bound: float) -> None:
 
 
 def test_functions_of_transformers() -> None:
-    """What their code captures: masks out of arange, index tensors, SDPA with a mask, cumsum, setitem."""
+    """Captures of their code work: masks out of arange, index tensors, SDPA with a mask, cumsum, setitem."""
 
     def attention(tokens: Tensor, table: Tensor, kept: Tensor) -> Tensor:
         x = table[tokens]
@@ -282,7 +282,7 @@ def test_functions_of_transformers() -> None:
 
 
 def test_exported_by_the_other_way(tmp_path: Path) -> None:
-    """What torch.onnx.export writes, weights beside the model, is taken by kpusim.compile."""
+    """A model that torch.onnx.export writes, weights beside it, is taken by kpusim.compile."""
     model, x = small(), torch.randn(1, 3, 8, 8)
     path = tmp_path / "model.onnx"
     with warnings.catch_warnings():

@@ -23,17 +23,17 @@ def fresh() -> None:
 
 
 def best(x: Tensor) -> Result:
-    """The largest of each row, with a product in front."""
+    """Return the largest of each row, with a product in front."""
     return torch.topk(x @ x.T, 3)
 
 
 def least(x: Tensor) -> Result:
-    """The smallest along another dimension."""
+    """Return the smallest along another dimension."""
     return torch.topk(x, 4, dim=0, largest=False)
 
 
 def in_order(x: Tensor) -> Result:
-    """All of them."""
+    """Return all of them."""
     return torch.sort(x, dim=1, descending=True)
 
 
@@ -58,17 +58,17 @@ def added(x: Tensor, at: Tensor) -> Result:
 
 
 def greatest(x: Tensor, at: Tensor) -> Result:
-    """The greatest of what goes to a place."""
+    """Return the greatest of what goes to a place."""
     return x.scatter_reduce(1, at % 4, x * 2, reduce="amax")
 
 
 def put(x: Tensor, at: Tensor) -> Result:
-    """Rows by index."""
+    """Return the rows by index."""
     return torch.index_put(x, (at[:3, 0] // 3 * 2 + torch.arange(3),), x[5:8])
 
 
 def put_and_add(x: Tensor, at: Tensor) -> Result:
-    """Elements by two indices, summed."""
+    """Return the elements by two indices, summed."""
     return torch.index_put(x, (at[:, 0], at[:, 1]), x[:, 2], accumulate=True)
 
 

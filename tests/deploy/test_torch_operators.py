@@ -31,7 +31,7 @@ class Imported(nn.Module):
     """One that exists in ONNX, and that is not imported."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """A determinant."""
+        """Return a determinant."""
         return torch.linalg.det(x)
 
 
@@ -68,14 +68,14 @@ def test_by_the_compiler(model: type[nn.Module], ops: list[str], tmp_path: Path)
 
 
 def test_old_releases_are_refused() -> None:
-    """By an error of one line that names the oldest that works."""
+    """An error of one line names the oldest release that works."""
     code = "import torch; torch.__version__ = '2.4.1+cpu'; import kpusim.torch"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "UserError: PyTorch 2.4.1+cpu is too old" in done.stderr and "torch>=2.9" in done.stderr
 
 
 def test_composites_are_listed_anew() -> None:
-    """What PyTorch finds is the same as without our list, also of an operator that is registered later."""
+    """PyTorch finds the same as without our list, also of an operator that is registered later."""
     utils = pytest.importorskip("torch._export.utils")
     library = torch.library.Library("kpusim_composites", "DEF")
     for name in ("first", "second"):

@@ -33,22 +33,22 @@ class Mixed(nn.Module):
 
 
 def ids() -> Tensor:
-    """Whole numbers."""
+    """Return whole numbers."""
     return torch.randint(0, 20, (4,))
 
 
 def middle() -> Tensor:
-    """Numbers up to one."""
+    """Return the numbers up to one."""
     return torch.rand(4, 8) * 2 - 1
 
 
 def wide() -> Tensor:
-    """Numbers up to a hundred."""
+    """Return the numbers up to a hundred."""
     return middle() * 100
 
 
 def narrow() -> Tensor:
-    """Numbers below a thousandth."""
+    """Return the numbers below a thousandth."""
     return torch.rand(4, 8) * 0.001
 
 
@@ -106,6 +106,6 @@ def test_samples_that_do_not_fit(bad: object) -> None:
 
 
 def test_random_samples_are_told() -> None:
-    """As the command does."""
+    """Random samples are told as the command does."""
     with pytest.warns(UserWarning, match="random numbers: accuracy is not calibrated"):
         error(nn.Linear(4, 4).eval(), "random:1", torch.randn(2, 4))

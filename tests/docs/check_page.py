@@ -52,7 +52,7 @@ class Page:
         self.environment = {"PATH": f"{tools}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def run(self) -> str:
-        """The page, with what its commands print now."""
+        """Return the page, with what its commands print now."""
         text = self.path.read_text(encoding="utf-8")
         blocks = list(FENCE.finditer(text))
         sessions = [block.group(3) for block in blocks if block.group(1) == "console"]
@@ -143,7 +143,7 @@ class Page:
 
 
 def pattern_of(expected: list[str], varying: bool) -> str:
-    """The expected lines as a regular expression over whole lines."""
+    """Return the expected lines as a regular expression over whole lines."""
     pattern = ""
     for line in expected:
         if line.strip() == "...":

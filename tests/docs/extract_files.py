@@ -23,7 +23,7 @@ NAMED = re.compile(r"(?P<file>[\w./-]*[./][\w./-]*)(?: above `(?P<line>.+)`)?$")
 
 
 def with_lines_above(text: str, line: str, added: str, where: str) -> str:
-    """The text with lines added above the one that starts with `line`."""
+    """Return the text with lines added above the one that starts with `line`."""
     lines = text.splitlines(keepends=True)
     found = [i for i, candidate in enumerate(lines) if candidate.strip().startswith(line)]
     if len(found) != 1:

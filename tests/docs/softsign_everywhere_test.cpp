@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// 512 elements from DDR through softsign and back.
+/// Builds 512 elements from DDR through softsign and back.
 std::shared_ptr<const Module> module_of(const std::string& operands) {
     const std::string text = R"(buffer X : DDR (size = 1024)
 buffer Y : DDR (size = 1024)
@@ -47,7 +47,7 @@ TEST(Softsign, RunsInAProgram) {
     EXPECT_EQ(busy, 512u / 32 * 4 + 8);
 }
 
-// What is not there is refused with the opcode's name.
+// Inputs that are missing are refused with the opcode's name.
 TEST(Softsign, IsVerified) {
     EXPECT_EQ(
         infer_shapes(opcode(find_opcode("softsign").value()), {{ElemType::f16, {{2, 3}, 2}}}, {})[0].rank, 2);

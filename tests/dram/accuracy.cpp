@@ -62,7 +62,7 @@ std::vector<Sample> reference_samples(Replays& replays) {
     return samples;
 }
 
-/// "median p90 max" of absolute errors as table cells.
+/// Returns "median p90 max" of absolute errors as table cells.
 std::string spread(std::vector<double> errors) {
     for (double& e : errors) e = std::abs(e);
     std::sort(errors.begin(), errors.end());
@@ -143,7 +143,7 @@ std::string sweep(Replays& replays) {
     return text + "\n";
 }
 
-/// How far the simulators lie from each other on a pattern: the most that any error above can mean.
+/// Returns how far the simulators lie from each other on a pattern: the most that any error above can mean.
 std::string disagreement() {
     std::map<std::string, double> most;
     for (const Row& row : read_csv(reference_file("envelope.csv"))) {

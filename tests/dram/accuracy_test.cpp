@@ -21,7 +21,7 @@ TEST(DramAccuracy, PageIsUpToDate) {
     EXPECT_EQ(text.str(), accuracy_page()) << "run: build/release/bin/dram_accuracy > docs/accuracy_dram.md";
 }
 
-/// What a user may rely on when a platform says `simple`: conflicts and paced streams cost what they cost
+/// Checks what a user may rely on when a platform says `simple`: conflicts and paced streams cost what they cost
 /// with controllers, streams at most a quarter more or less; where only reordering helps, `simple` is slower,
 /// never faster. It has no command bus, which LPDDR4's commands of several clocks fill.
 TEST(DramAccuracy, SimpleStaysNearBurst) {

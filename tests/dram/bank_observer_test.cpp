@@ -1,4 +1,4 @@
-// What banks do for requests, told from the commands of a channel.
+// Use of banks by requests, told from the commands of a channel.
 #include "model/dram/bank_observer.hpp"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class Judge final : public BankObserver {
     std::optional<bool> last_;
 };
 
-/// Random bursts to few rows, reads and writes, whose source is their row.
+/// Returns random bursts to few rows, reads and writes, whose source is their row.
 ListTrace random_trace(const AddressMap& map, uint32_t channels, uint64_t count) {
     std::vector<TraceRequest> requests;
     uint64_t x = 88172645463325252u;
@@ -99,7 +99,7 @@ TEST(BankObserver, SumsAndSourcesAreExact) {
     }
 }
 
-/// Who watches changes nothing.
+/// Checks that an observer changes nothing.
 TEST(BankObserver, ChangesNoFigure) {
     const ReplayConfig config{config_of("DDR4-3200")};
     ListTrace watched = random_trace(config.channel.map, 1, 3000), alone = watched;

@@ -1,5 +1,5 @@
-// What a channel does: order, queues, refresh, power states, saturated rates, and what more of anything does
-// to time.
+// Behaviour of a channel: order, queues, refresh, power states, saturated rates, and what more of anything
+// does to time.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

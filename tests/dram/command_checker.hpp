@@ -45,7 +45,7 @@ class CommandChecker final : public CommandObserver {
     }
 
     const std::vector<std::string>& violations() const { return violations_; }
-    /// How many clocks each rule was kept beyond its minimum, at the least.
+    /// Returns how many clocks each rule was kept beyond its minimum, at the least.
     const std::map<std::string, int64_t>& slack() const { return slack_; }
     const std::vector<Rule>& rules() const { return rules_; }
 
@@ -229,7 +229,7 @@ class CommandChecker final : public CommandObserver {
         return command == Command::read || command == Command::write ? t_.column_clocks : t_.precharge_clocks;
     }
 
-    /// A command at a time on each command bus; data never overlaps.
+    /// Checks that there is a command at a time on each command bus; data never overlaps.
     void check_buses(const IssuedCommand& c) {
         const bool column = c.command == Command::read || c.command == Command::write;
         const bool row = c.command <= Command::precharge_all || c.command == Command::refresh || of_same(c);

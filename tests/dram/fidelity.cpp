@@ -1,4 +1,4 @@
-// How far the arithmetic DRAM of a platform (fidelity simple) is from its controllers (burst).
+// Distance of the arithmetic DRAM of a platform (fidelity simple) from its controllers (burst).
 #include "tests/dram/fidelity.hpp"
 
 #include <fmt/format.h>
@@ -14,13 +14,13 @@
 namespace kpu::dram {
 namespace {
 
-/// What is known of a finished replay, of either fidelity.
+/// Outcome of a finished replay, of either fidelity.
 struct Outcome {
     double cycles = 0, read_latency = 0, activates = 0;
 };
 
-/// The traffic of replay() on the arithmetic channel: at most one request a clock, and in flight at most
-/// `outstanding` reads, and as many writes as a write queue holds.
+/// Returns the traffic of replay() on the arithmetic channel: at most one request a clock, and in flight at
+/// most `outstanding` reads, and as many writes as a write queue holds.
 Outcome replay_simple(const model::DramTiming& timing, TraceSource& trace, size_t outstanding,
                       size_t write_queue) {
     model::DdrChannel channel(timing, Clock(timing.clock_hz));  // core cycles are nCK

@@ -76,7 +76,7 @@ TEST_F(TraceText, MalformedLinesAreRefusedWithTheirNumber) {
     EXPECT_THAT(error("a: read 0x40\n"), HasSubstr("not a clock number"));
     EXPECT_THAT(error("0: read\n"), HasSubstr("not an address"));
     EXPECT_THAT(error("0: read 0x40\nread 0x40\n"), HasSubstr("no colon"));
-    EXPECT_THAT(error("hello\n"), HasSubstr("no request"));
+    EXPECT_THAT(error("hello\n"), HasSubstr("not a request"));
     EXPECT_THAT(error(std::string(10000, 'a')), HasSubstr("longer than"));
     const ReplayConfig any{config_of("DDR4-3200")};
     EXPECT_THAT(error_of([&] { TraceFile("/nonexistent/trace", any); }), HasSubstr("cannot read trace"));
@@ -142,20 +142,21 @@ TEST_F(TraceText, TracesOfRamulator) {
 
 TEST_F(TraceText, MalformedLinesOfOtherSimulators) {
     EXPECT_THAT(error("0: (64 read 0x40\n"), AllOf(HasSubstr(":1:1:"), HasSubstr("no closing parenthesis")));
-    EXPECT_THAT(error("0: (0) read 0x40\n"), HasSubstr("no number of bytes"));
-    EXPECT_THAT(error("0: (-1) read 0x40\n"), HasSubstr("no number of bytes"));
+    EXPECT_THAT(error("0: (0) read 0x40\n"), HasSubstr("not a number of bytes"));
+    EXPECT_THAT(error("0: (-1) read 0x40\n"), HasSubstr("not a number of bytes"));
     EXPECT_THAT(error("0: (64)\n"), HasSubstr("neither read nor write"));
     EXPECT_THAT(error("0: write 0x40 0xzz\n"), HasSubstr("nor data"));
     EXPECT_THAT(error("0: write 0x40 12 34\n"), HasSubstr("nor data"));
-    EXPECT_THAT(error("# clock_mhz: fast\n0: read 0x40\n"), HasSubstr("is no clock"));
+    EXPECT_THAT(error("# clock_mhz: fast\n0: read 0x40\n"), HasSubstr("is not a clock"));
     EXPECT_THAT(error("5: read 0x40\n4: read 0x40\n"), AllOf(HasSubstr(":2:1:"), HasSubstr(".rstl")));
     EXPECT_THAT(error("LD 0x40\nLOAD 0x40\n"), AllOf(HasSubstr(":2:1:"), HasSubstr("none of LD")));
     EXPECT_THAT(error("LD\n"), HasSubstr("two words"));
     EXPECT_THAT(error("LD 0x40 7\n"), HasSubstr("two words"));
     EXPECT_THAT(error("LD 0x4g\n"), HasSubstr("not an address"));
-    EXPECT_THAT(error("R 0,0,4,0,0,0\n"), AllOf(HasSubstr("`4` is no bank group"), HasSubstr("0 to 3")));
-    EXPECT_THAT(error("R 0,0,0,0,0,128\n"), HasSubstr("no column"));
-    EXPECT_THAT(error("R 0,0,-1,0,0,0\n"), HasSubstr("no bank group"));
+    EXPECT_THAT(error("R 0,0,4,0,0,0\n"),
+                AllOf(HasSubstr("`4` is not a valid bank group"), HasSubstr("0 to 3")));
+    EXPECT_THAT(error("R 0,0,0,0,0,128\n"), HasSubstr("not a valid column"));
+    EXPECT_THAT(error("R 0,0,-1,0,0,0\n"), HasSubstr("not a valid bank group"));
     EXPECT_THAT(error("R 0,0,0,0,0\n"),
                 AllOf(HasSubstr("5 numbers, an address of this device 6"), HasSubstr("channel, rank")));
     EXPECT_THAT(error("R 0,0,0,0,0,0,0\n"), HasSubstr("7 numbers"));

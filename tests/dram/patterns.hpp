@@ -100,7 +100,7 @@ class Pattern final : public TraceSource {
         }
         throw UserError("there is no pattern `" + name + "`. Fix: use one of trace_params.csv.");
     }
-    /// Number `i` of the stream of seed 1: SplitMix64.
+    /// Returns the number `i` of the stream of seed 1: SplitMix64.
     static uint64_t random(uint64_t i) {
         constexpr uint64_t golden = 0x9e3779b97f4a7c15;
         uint64_t x = golden + i + golden;

@@ -12,14 +12,14 @@
 
 namespace kpu::dram {
 
-/// A device of the table with the default controller.
+/// Returns a device of the table with the default controller.
 inline Config config_of(const std::string& device, const std::string& mapping = "bank_group_interleaved",
                         uint32_t ranks = 1) {
     return make_config(platforms::rated_ddr_device(device), platforms::default_ddr_controller(), mapping,
                        ranks);
 }
 
-/// Bytes to the next row of the same bank: ROW_STRIDE of device_params.csv.
+/// Returns the bytes to the next row of the same bank: ROW_STRIDE of device_params.csv.
 inline uint64_t row_stride(const std::string& device) {
     if (device == "DDR4-3200" || device == "DDR5-4800") return 131072;
     return device == "LPDDR5-6400" || device == "DDR3-2000-quad" ? 65536 : 32768;
@@ -48,7 +48,7 @@ class ListTrace final : public TraceSource {
     std::string name_ = "list";
 };
 
-/// The tables' short names of mappings.
+/// Returns the tables' short names of mappings.
 inline std::string mapping_of(const std::string& short_name) {
     return short_name == "BGI" ? "bank_group_interleaved" : "row_bank_column";
 }

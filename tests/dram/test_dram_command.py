@@ -79,7 +79,7 @@ class DramCommand(unittest.TestCase):
         for line, words in (
             ("x,read,dram,0x0,64,u,t", "not a cycle"),
             ("1,fetch,dram,0x0,64,u,t", "neither read nor write"),
-            ("1,read,dram,0x0,0,u,t", "no number of bytes"),
+            ("1,read,dram,0x0,0,u,t", "not a number of bytes"),
             ("1,read,dram", "not the cells"),
         ):
             result = dram(trace=text.splitlines()[0] + "\n" + line + "\n")

@@ -43,7 +43,7 @@ def bursts(pattern: str, count: int, row_stride: int) -> Iterator[tuple[int, boo
 
 
 def checksum(pattern: str, count: int, row_stride: int) -> str:
-    """What trace_params.csv states: FNV-1a over (address | write, time)."""
+    """Return what trace_params.csv states: FNV-1a over (address | write, time)."""
     value = 0xCBF29CE484222325
     for address, is_write, ns in bursts(pattern, count, row_stride):
         for word in (address | int(is_write), ns):
@@ -52,13 +52,13 @@ def checksum(pattern: str, count: int, row_stride: int) -> str:
 
 
 def csv_text(pattern: str, count: int, row_stride: int) -> str:
-    """The trace as number,R|W,address,nanoseconds."""
+    """Return the trace as number,R|W,address,nanoseconds."""
     rows = enumerate(bursts(pattern, count, row_stride))
     return "".join(f"{i},{'W' if w else 'R'},0x{a:x},{ns}\n" for i, (a, w, ns) in rows)
 
 
 def stl_text(pattern: str, count: int, row_stride: int, clock_mhz: float) -> str:
-    """The trace as clock: read|write address."""
+    """Return the trace as clock: read|write address."""
     rows = bursts(pattern, count, row_stride)
     return "".join(
         f"{round(ns * clock_mhz / 1000)}: {'write' if w else 'read'} 0x{a:x}\n" for a, w, ns in rows

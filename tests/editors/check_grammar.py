@@ -67,13 +67,13 @@ SCOPES = {
 
 
 def opcodes_of(kpusim: str) -> set[str]:
-    """Names of the opcode table, and of the language."""
+    """Return the names of the opcode table, and of the language."""
     text = subprocess.run([kpusim, "list", "opcodes", "--json"], check=True, capture_output=True).stdout
     return {row["opcode"] for row in json.loads(text)} | set(LANGUAGE.split())
 
 
 def opcode_rule(grammar: dict) -> dict:
-    """The grammar's rule for opcodes."""
+    """Return the grammar's rule for opcodes."""
     return grammar["repository"]["call"]["patterns"][0]
 
 

@@ -1,4 +1,4 @@
-"""As check_grammar.py, of kernels (`.kern`): scopes of every kernel here, and the words of the tables.
+"""Check kernels (`.kern`) as check_grammar.py does: scopes of every kernel, words of the tables.
 
 usage: check_kernel_grammar.py path/to/kpusim
        check_kernel_grammar.py --update path/to/kpusim
@@ -42,7 +42,7 @@ SCOPES = {
 
 
 def tables(kpusim: str) -> dict[str, set[str]]:
-    """Words of each rule of the grammar.
+    """Return the words of each rule of the grammar.
 
     Those of statements, of the head and of ends of blocks; statements with operands in parentheses;
     operations.
@@ -72,7 +72,7 @@ def corpus() -> Iterator[tuple[str, str]]:
 
 
 def listed(grammar: dict, rule: str) -> set[str]:
-    """Words of a rule."""
+    """Return the words of a rule."""
     found = re.search(r"\(\?:(.*?)\)", grammar["repository"][rule]["match"])
     return set(found.group(1).split("|")) if found else set()
 

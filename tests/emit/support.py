@@ -1,4 +1,4 @@
-"""What the tests of emitted programs share: the schema, its Python classes, and the command."""
+"""Helpers for the tests of emitted programs: the schema, its Python classes, and the command."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def kpusim(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @cache
 def schema() -> bytes:
-    """A FileDescriptorSet of the program's schema, as protoc makes it."""
+    """Return a FileDescriptorSet of the program's schema, as protoc makes it."""
     arguments = ["-I", ROOT, "--include_imports", "--descriptor_set_out=/dev/stdout", "isa/kpu_program.proto"]
     command = [os.environ["PROTOC"], *map(str, arguments)]
     return subprocess.run(command, check=True, capture_output=True, timeout=100).stdout
 
 
 def files(content: bytes) -> list[descriptor_pb2.FileDescriptorProto]:
-    """The files of a set; the ones that are imported come first."""
+    """Return the files of a set; the ones that are imported come first."""
     return list(descriptor_pb2.FileDescriptorSet.FromString(content).file)
 
 

@@ -65,7 +65,7 @@ class EmitTest(unittest.TestCase):
         self.assertEqual(len(stats), 1)
 
     def test_a_forgotten_token_is_found(self) -> None:
-        """As the page says: tasks, bytes, iterations, fix; of a text, the lines."""
+        """A forgotten token is found as the page says: tasks, bytes, iterations, fix; lines of a text."""
         right = self.scripts["emit.py"]
         self.scripts["emit.py"] = right.replace("[load_w, load_x]", "[load_w]")
         self.assertNotEqual(self.scripts["emit.py"], right)
@@ -88,7 +88,7 @@ class EmitTest(unittest.TestCase):
         self.assertEqual(made.read_bytes(), self.container.read_bytes())
 
     def test_explain_takes_it(self) -> None:
-        """What a run leaves is explained, whatever form the program had."""
+        """Runs are explained, whatever form the program had."""
         out = self.work / "explained"
         events = self.work / "events.kpuev"
         arguments = (*PLATFORM, "--mode", "timing", "-o", out, "--events", events)

@@ -44,7 +44,7 @@ def types(
 
 
 def row_of(message: DescriptorProto, field: FieldDescriptorProto) -> str:
-    """What a field means to bytes and texts: name and type."""
+    """Return what a field means to bytes and texts: name and type."""
     label = FieldDescriptorProto.Label.Name(field.label).removeprefix("LABEL_").lower()
     kind = (
         field.type_name.lstrip(".")
@@ -55,7 +55,7 @@ def row_of(message: DescriptorProto, field: FieldDescriptorProto) -> str:
 
 
 def rows(schema_files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict[tuple[str, int], str]:
-    """Every field and value by type and number."""
+    """Return every field and value by type and number."""
     result = {}
     for name, entry in types(schema_files):
         if isinstance(entry, DescriptorProto):
@@ -66,7 +66,7 @@ def rows(schema_files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict[tup
 
 
 def reserved(schema_files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict[str, set[int]]:
-    """The numbers that each type has reserved."""
+    """Return the numbers that each type has reserved."""
     return {
         name: {
             number
@@ -78,7 +78,7 @@ def reserved(schema_files: Iterable[descriptor_pb2.FileDescriptorProto]) -> dict
 
 
 def listed() -> dict[tuple[str, int], str]:
-    """The rows of the list."""
+    """Return the rows of the list."""
     result = {}
     for line in LIST.read_text(encoding="utf-8").splitlines():
         name, number, row = line.split(" ", 2)
@@ -89,7 +89,7 @@ def listed() -> dict[tuple[str, int], str]:
 def complaints(
     schema_files: list[descriptor_pb2.FileDescriptorProto], known: dict[tuple[str, int], str]
 ) -> list[str]:
-    """What a schema does to the numbers of a list that it must not do, and what the list lacks."""
+    """List what a schema does to the numbers of a list that it must not do, and what the list lacks."""
     now, kept = rows(schema_files), reserved(schema_files)
     said = []
     for (name, number), row in known.items():
@@ -172,7 +172,7 @@ class NewerTest(unittest.TestCase):
         )
 
     def said(self, content: bytes) -> str:
-        """What `check` says of a file."""
+        """Return what `check` says of a file."""
         self.path.write_bytes(content)
         return kpusim("check", self.path).stdout
 
@@ -209,7 +209,9 @@ class NewerTest(unittest.TestCase):
         self.assertIn(
             "field Region.elem has value 99, which this version does not know", self.said(serialized)
         )
-        self.assertIn("`TERNARY` is no value of `elem`. Fix: give one of ELEM_NONE, I4, I8", self.said(text))
+        self.assertIn(
+            "`TERNARY` is not a value of `elem`. Fix: give one of ELEM_NONE, I4, I8", self.said(text)
+        )
 
     def test_a_container_is_refused_by_version_and_kind(self) -> None:
         """Its version before anything else, and a field in it as that of a message alone."""

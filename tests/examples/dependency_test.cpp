@@ -39,7 +39,7 @@ Outcome run_functional(const std::shared_ptr<const Module>& module, const platfo
     return outcome;
 }
 
-/// Whether `from` is still reached from `task` over the remaining dependencies (and waits do not occur in
+/// True if `from` is still reached from `task` over the remaining dependencies (and waits do not occur in
 /// examples).
 bool implied(const KPUProgram& program, uint32_t task, uint32_t from) {
     std::vector<uint32_t> open(program.statement(static_cast<int>(task)).task().dep().begin(),

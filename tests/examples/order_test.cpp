@@ -29,7 +29,8 @@ platforms::Overrides unit_counts(uint64_t seed) {
     return counts;
 }
 
-/// The outputs of a run on a device with as many units as `seed` says; 0: as the example's own device.
+/// Returns the outputs of a run on a device with as many units as `seed` says; 0: as the example's own
+/// device.
 std::string outputs(const std::shared_ptr<const Module>& module, runtime::SimulationOptions options,
                     uint64_t seed) {
     Diagnostics diagnostics;

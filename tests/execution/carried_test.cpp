@@ -126,7 +126,7 @@ TEST(CarriedTokens, AFullTableIsADeadlockThatNamesTheIteration) {
     EXPECT_THAT(s.controller.explain_block(), HasSubstr("the chain is closed"));
 }
 
-// What the container's check refuses is our bug here.
+// Tokens that the container's check refuses are our bug here.
 TEST(CarriedTokens, OfNoLoopAroundBothAreRefused) {
     ProgramMaker m;
     const auto a = m.task("a");

@@ -420,8 +420,7 @@ TEST(Controller, EnoughEntriesAvoidTheDeadlock) {
     EXPECT_TRUE(s.controller.finished());
 }
 
-// What keeps a stopped program from going on is followed through waits, windows and tasks down to one that is
-// ready.
+// Obstacles of a stopped program are followed through waits, windows and tasks down to one that is ready.
 TEST(Controller, ExplanationFollowsWindowsToARoot) {
     ProgramMaker m;
     m.loop("i", 0, 3, 1);

@@ -31,7 +31,7 @@ struct Scene {
         input.shape = {size};
         m.program.inputs.push_back(input);
     }
-    /// u8 window of a buffer.
+    /// Returns a u8 window of a buffer.
     uint32_t bytes(uint32_t buffer, int64_t offset, int64_t count) {
         return m.typed("r", buffer, offset, ElemType::u8, {count}, {1});
     }
@@ -171,7 +171,8 @@ TEST_P(DataPathModes, ManyRunsInOrderAreRuledOutBefore) {
     EXPECT_EQ(f.count(HazardKind::waw), 0u);
 }
 
-// What races are found with takes its time for long programs, and can be interrupted, and asked for again.
+// Preparation of race detection takes its time for long programs, and can be interrupted, and asked for
+// again.
 TEST_P(DataPathModes, PreparationCanBeInterrupted) {
     Scene s;
     s.m.transfer("load", s.a, s.d);
@@ -185,7 +186,7 @@ TEST_P(DataPathModes, PreparationCanBeInterrupted) {
     EXPECT_EQ(f.count(HazardKind::waw), 1u);
 }
 
-// Of many unordered readers of the same bytes each is a race of its own with the writer after them.
+// Many unordered readers of the same bytes are each a race of their own with the writer after them.
 TEST_P(DataPathModes, EveryUnorderedReaderRaces) {
     Scene s;
     const uint32_t load = s.m.transfer("load", s.a, s.d);
@@ -404,7 +405,7 @@ TEST(DataPath, RewriteOfTheSameBytesIsBenign) {
     EXPECT_THAT(to_string(f.data.hazards().findings()[0]), HasSubstr("benign"));
 }
 
-// Of two writers in flight the second decides: equal bytes are benign although the first changed them.
+// Equal bytes of two writers in flight are benign although the first changed them: the second decides.
 TEST(DataPath, EqualWritersAreBenign) {
     Scene s;
     s.m.transfer("load", s.a, s.d);

@@ -15,7 +15,7 @@ inline BoundExpr constant(int64_t value) {
     return expr;
 }
 
-/// base + step * (variable of the enclosing loop at `depth`)
+/// Returns base + step * (variable of the enclosing loop at `depth`).
 inline BoundExpr affine(int64_t base, int64_t step, int64_t depth) {
     BoundExpr expr;
     expr.kinds = {proto::ExprToken::INT, proto::ExprToken::INT, proto::ExprToken::LOOP, proto::ExprToken::MUL,
@@ -30,7 +30,7 @@ class ProgramMaker {
 
     ProgramMaker() { program.name = "test"; }
 
-    /// Index of the statement, which is what deps and waits take.
+    /// Adds a task; returns the index of the statement, which is what deps and waits take.
     uint32_t task(const std::string& name, std::vector<uint32_t> deps = {}, UnitKind unit = UnitKind::dma) {
         BoundTask made;
         made.kind = proto::Task::COMPUTE;
@@ -86,7 +86,7 @@ class ProgramMaker {
         return static_cast<uint32_t>(program.buffers.size() - 1);
     }
 
-    /// Untyped window; `offset` counts from the buffer's base.
+    /// Adds an untyped window; `offset` counts from the buffer's base.
     uint32_t region(const std::string& name, uint32_t buffer_index, BoundExpr offset, uint64_t extent) {
         const BoundBuffer& home = program.buffers[buffer_index];
         BoundRegion made;
@@ -107,7 +107,7 @@ class ProgramMaker {
     uint32_t region(const std::string& name, uint32_t buffer_index, int64_t offset, uint64_t extent) {
         return region(name, buffer_index, constant(offset), extent);
     }
-    /// Typed window with strides in elements.
+    /// Adds a typed window with strides in elements.
     uint32_t typed(const std::string& name, uint32_t buffer_index, int64_t offset, ElemType elem,
                    std::vector<int64_t> shape, std::vector<int64_t> strides) {
         uint64_t elements = 1;

@@ -38,7 +38,7 @@ class Oracle {
         return true;
     }
 
-    /// Of a task: its tokens of the same iteration and of earlier ones.
+    /// True if a task has its tokens of the same iteration and of earlier ones.
     bool startable(const Instance& instance) {
         const BoundTask& task = program_.tasks[program_.statements[instance.first].index];
         return tokens_satisfied(instance.first, instance.second, task.deps) &&
@@ -133,7 +133,7 @@ class Oracle {
 
 class Generator {
   public:
-    /// Every second program carries tokens.
+    /// Returns every second program carries tokens.
     explicit Generator(uint32_t seed) : random_(seed), carries_(seed % 2 == 1) {}
 
     BoundProgram make() {

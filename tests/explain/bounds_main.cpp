@@ -1,5 +1,5 @@
-// How far what-if bounds are below simulations in which that part is a thousand times faster: on the
-// examples and on random programs. Writes the table of docs/explain.md; ends with 1 if a bound is above its
+// Distance of what-if bounds from simulations in which that part is a thousand times faster: on the examples
+// and on random programs. Writes the table of docs/explain.md; ends with 1 if a bound is above its
 // simulation.
 //
 //     build/release/bin/explain_bounds [PROGRAMS]
@@ -39,7 +39,7 @@ class Survey {
         }
     }
 
-    /// Rows of gaps; true if no bound was above its simulation.
+    /// Prints rows of gaps; true if no bound was above its simulation.
     bool print(const std::string& what) {
         bool good = true;
         for (auto& [of_part, gaps] : gaps_) {

@@ -1,4 +1,4 @@
-// What an explanation must always be: sums that close, and a critical path that is one.
+// Invariants of an explanation: sums that close, and a critical path that is one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

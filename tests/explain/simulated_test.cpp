@@ -1,4 +1,4 @@
-// What a change would save, by simulation: which changes there are, and what becomes of those that do not hold.
+// Savings of a change, by simulation: which changes there are, and what becomes of those that do not hold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

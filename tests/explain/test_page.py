@@ -63,7 +63,7 @@ class Elements(html.parser.HTMLParser):
         self.texts.append(data.strip())
 
     def of_class(self, tag: str, name: str) -> list[dict[str, str]]:
-        """Elements of a tag with a class."""
+        """Return the elements of a tag with a class."""
         return [element for element in self.found.get(tag, []) if element.get("class") == name]
 
 
@@ -81,7 +81,7 @@ class ExplainTest(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls) -> None:
-        """Leave nothing behind."""
+        """Remove the folder."""
         cls.folder.cleanup()
 
     def total(self) -> int:
@@ -166,7 +166,7 @@ class Command(ExplainTest):
 
 
 class Page(ExplainTest):
-    """What a browser shows."""
+    """Views of a browser."""
 
     def render(self, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
         """Render with a profile of its own."""

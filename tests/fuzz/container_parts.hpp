@@ -12,12 +12,12 @@ namespace kpu::fuzz {
 struct ContainerParts {
     std::string program;
     std::vector<std::string> data;
-    std::vector<uint32_t> indices;  ///< of the data sections
+    std::vector<uint32_t> indices;  ///< indices of the data sections
 };
 
-/// Nothing when the section table does not fit the bytes.
+/// Splits a container; nothing when the section table does not fit the bytes.
 std::optional<ContainerParts> split_container(std::string_view bytes);
-/// A container of the canonical layout with right checksums.
+/// Returns a container of the canonical layout with right checksums.
 std::string join_container(const ContainerParts& parts);
 
 }  // namespace kpu::fuzz

@@ -32,7 +32,7 @@ constexpr uint64_t extra_bytes = 40;                // of buffers without a coun
     std::abort();
 }
 
-/// Printed text reads back as the same kernel.
+/// Checks that printed text reads back as the same kernel.
 void check_round_trip(const kpu::proto::KernelBody& body) {
     kpu::Diagnostics diagnostics;
     const std::vector<Source> again = parse(print(body), "<again>", diagnostics);
@@ -67,7 +67,7 @@ Outcome run(const Code& code, const Blobs& buffers, bool reference) {
     return outcome;
 }
 
-/// The interpreter and the fast path agree, unless a limit cuts them off at different places.
+/// Checks that the interpreter and the fast path agree, unless a limit cuts them off at different places.
 void check_runs(const Code& code) {
     if (code.invocations() > most_invocations || code.workgroup_bytes() > most_workgroup_bytes) return;
     Blobs buffers;

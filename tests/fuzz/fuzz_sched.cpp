@@ -33,7 +33,7 @@ const Header& some_header() {
     std::abort();
 }
 
-/// What is written reads back as the same ops and header.
+/// Checks that what is written reads back as the same ops and header.
 void check_round_trips(const Schedule& schedule) {
     for (const Form form : {Form::text, Form::packed, Form::protobuf, Form::json}) {
         std::string bytes;

@@ -42,7 +42,7 @@ double interesting_real(std::mt19937& random, double old) {
     return random() % 3 == 0 ? -old * 2 : values[random() % values.size()];
 }
 
-/// Nearest to a double of interest; those beyond its range are infinite.
+/// Returns the float nearest to a double of interest; those beyond its range are infinite.
 float real_float(std::mt19937& random, float old) {
     const double value = interesting_real(random, static_cast<double>(old));
     constexpr double most = std::numeric_limits<float>::max();
@@ -145,7 +145,7 @@ void change_list(Message& message, const FieldDescriptor& field, std::mt19937& r
                         static_cast<int>(random() % size));
 }
 
-/// A message below `message`, or none: where to go on.
+/// Returns a message below `message`, or none: where to go on.
 Message* child_of(Message& message, const FieldDescriptor& field, std::mt19937& random) {
     if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || random() % 8 == 0) return nullptr;
     const Reflection& access = *message.GetReflection();

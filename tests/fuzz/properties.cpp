@@ -47,7 +47,7 @@ void verify_and_bind(const std::shared_ptr<const Module>& module, const DeviceLi
     }
 }
 
-/// Every file that a text includes is there, and empty.
+/// Returns every file that a text includes is there, and empty.
 std::optional<nem::SourceFile> empty_file(const std::string& name, const std::string&) {
     return nem::SourceFile{"included " + name, ""};
 }
@@ -67,7 +67,7 @@ void check_container_round_trip(const Module& module) {
         broken("a container reads back as the same bytes", module.program.ShortDebugString());
 }
 
-/// As the front end does it.
+/// Reads a program as the front end does.
 Module read_program(std::string_view bytes, const std::string& origin) {
     return message_form(bytes) ? read_message(bytes, origin) : parse_container(bytes, origin);
 }

@@ -6,9 +6,9 @@
 
 namespace kpu::fuzz {
 
-/// What must hold for every module that a reader accepted: the verifier and the binder end in findings or
-/// UserError, never otherwise; its text reads back as the same program; its container reads back as the same
-/// bytes. Aborts when one does not.
+/// Checks what must hold for every module that a reader accepted: the verifier and the binder end in findings
+/// or UserError, never otherwise; its text reads back as the same program; its container reads back as the
+/// same bytes. Aborts when one does not.
 void check_module(const Module& module);
 
 /// Reads NEM text that may include the shipped files and itself (`include "self"`); resolves every device

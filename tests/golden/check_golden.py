@@ -62,7 +62,7 @@ def text_of(groups: Record) -> str:
 
 
 def differences(golden: Record, got: Record) -> list[str]:
-    """One line each: first the names that only one of the two has, then the values that differ."""
+    """Return one line each: first the names that only one of the two has, then the values that differ."""
     old = {f"{group}.{leaf}": value for group, values in golden.items() for leaf, value in values.items()}
     new = {f"{group}.{leaf}": value for group, values in got.items() for leaf, value in values.items()}
     lines = [f"{name}: is recorded, but the run does not have it" for name in sorted(old.keys() - new.keys())]

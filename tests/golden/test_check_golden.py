@@ -11,7 +11,7 @@ RECORDED = {"cycles": {"total": 100}, "outputs": {"Y.npy": "aa"}, "units.l2.busy
 
 
 class Differences(unittest.TestCase):
-    """What differences() reports."""
+    """Reports of differences()."""
 
     def test_an_equal_run_has_none(self) -> None:
         """A record that was written and read again equals the run that it came from."""

@@ -25,7 +25,7 @@ ENVIRONMENT = {**os.environ, "CCACHE_DISABLE": "1"}  # what it compiles is compi
 
 
 def output(*command: object, fails: bool = False, **environment: str) -> str:
-    """What a command prints, when it succeeds; all that it says, when it must fail."""
+    """Return what a command prints, when it succeeds; all that it says, when it must fail."""
     done = subprocess.run(
         [str(word) for word in command], capture_output=True, text=True, env={**ENVIRONMENT, **environment}
     )
@@ -42,7 +42,7 @@ def configure(source: Path, build: Path, *options: str, fails: bool = False) -> 
 
 
 class Package(unittest.TestCase):
-    """From one installation."""
+    """Packages from one installation."""
 
     folder: tempfile.TemporaryDirectory[str]
     prefix: Path
@@ -68,13 +68,13 @@ class Package(unittest.TestCase):
         cls.folder.cleanup()
 
     def cycles(self, platform: str) -> int:
-        """Those of the installed command for the program."""
+        """Return the cycles of the installed command for the program."""
         command = self.prefix / "bin" / "kpusim"
         text = output(command, "run", PROGRAM, "--platform", platform, "--fill", "random:7", "--json")
         return int(json.loads(text)["stats"]["cycles.total"]["value"])
 
     def run_plain(self, program: Path) -> str:
-        """Of the consumer's that has no SystemC; it leaves what the command leaves."""
+        """Run the consumer that has no SystemC; it leaves what the command leaves."""
         command, compiled = self.prefix / "bin" / "kpusim", self.work / "copy.kpu"
         output(command, "asm", PROGRAM, "-o", compiled, "--force")
         with tempfile.TemporaryDirectory() as name:
@@ -133,7 +133,7 @@ class Package(unittest.TestCase):
                 self.assertTrue(name and (include / name).is_file(), f"{header}: {name}")
 
     def test_another_version_is_refused(self) -> None:
-        """By CMake, which says what there is."""
+        """CMake refuses another version, and says what there is."""
         text = configure(
             HERE / "consumer",
             self.work / "newer",
@@ -173,10 +173,10 @@ class Package(unittest.TestCase):
 
 
 class Subproject(unittest.TestCase):
-    """As a part of another tree."""
+    """Use as a part of another tree."""
 
     def configured(self, *options: str) -> tuple[Path, str]:
-        """Where the tree is, and the compile command of its own target."""
+        """Return where the tree is, and the compile command of its own target."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         build = Path(folder.name)
@@ -209,7 +209,7 @@ class Subproject(unittest.TestCase):
             self.assertIn("Fix: -DKPUSIM_TESTS=OFF too.", text)
 
     def test_old_systemc_is_refused(self) -> None:
-        """By its version, with where it is."""
+        """An old SystemC is refused by its version, with where it is."""
         with tempfile.TemporaryDirectory() as name:
             header = Path(name) / "sysc" / "kernel" / "sc_ver.h"
             header.parent.mkdir(parents=True)
@@ -219,7 +219,7 @@ class Subproject(unittest.TestCase):
             self.assertIn(f"SystemC in {name} is 2.3.1. Fix: install 2.3.4", text)
 
     def test_old_compiler_is_refused(self) -> None:
-        """By its version."""
+        """An old compiler is refused by its version."""
         claims = ("ID_RUN=1", "ID=GNU", "VERSION=10.2.1", "FORCED=1")
         with tempfile.TemporaryDirectory() as name:
             old = [f"-DCMAKE_CXX_COMPILER_{claim}" for claim in claims]

@@ -73,7 +73,7 @@ TEST(Module, IsNotAssignedOnceItWasMoved) {
 }
 
 TEST(Container, RoundTripKeepsProgramAndData) {
-    // What is written is read back, and written again gives the same bytes.
+    // A written container is read back, and written again gives the same bytes.
     const Module module = test::relu_rows();
     const std::string bytes = serialize_container(module);
     const Module back = parse_container(bytes, "file.kpu");
@@ -155,7 +155,7 @@ TEST(Container, LargeProgramsArePacked) {
     }
 }
 
-/// A container with this program section of kind 3, its checksums right.
+/// Returns a container with this program section of kind 3, its checksums right.
 std::string with_packed_section(const std::string& section) {
     const auto put = [](std::string& out, uint64_t value, int count) {
         for (int i = 0; i < count; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
@@ -189,7 +189,8 @@ TEST(Container, AnEmptyProgramIsNoBytes) {
 }
 
 TEST(Container, PackedBytesThatAreNoProgramAreRefused) {
-    // What unpacks to a thousand times its size, is no stream, is cut, or goes on behind the program.
+    // Sections that unpack to a thousand times their size, are no stream, are cut, or go on after the
+    // program.
     KPUProgram program;
     program.set_name("p");
     const std::string good = zipped(program.SerializeAsString());
@@ -198,7 +199,7 @@ TEST(Container, PackedBytesThatAreNoProgramAreRefused) {
     bomb.set_name(std::string(64 << 20, 'a'));
     for (const std::string& bad : {zipped(bomb.SerializeAsString()), std::string("no stream"), std::string(),
                                    good.substr(0, good.size() / 2), zipped("\xff\xff\xff\xff")})
-        EXPECT_THAT(refusal(with_packed_section(bad)), HasSubstr("no valid KPUProgram")) << bad.size();
+        EXPECT_THAT(refusal(with_packed_section(bad)), HasSubstr("not a valid KPUProgram")) << bad.size();
 }
 
 TEST(Container, EveryFlippedBitIsRefused) {
@@ -249,8 +250,8 @@ TEST(Container, NumbersThatTextCannotKeepAreRefused) {
 }
 
 TEST(Container, DamagedProgramsNeverCrash) {
-    // Behind the checksums stand the message parser, the structure checks and the binder: with any byte of
-    // the program changed, each refuses with a UserError or accepts; no other exception, no crash.
+    // After the checksums come the message parser, the structure checks and the binder: with any byte of the
+    // program changed, each refuses with a UserError or accepts; no other exception, no crash.
     const Module module = test::relu_rows();
     const std::string program = module.program.SerializeAsString();
     const google::protobuf::LogSilencer silence;
@@ -301,19 +302,20 @@ std::string with_table_field(std::string bytes, size_t section, size_t field, ui
 }
 
 TEST(Container, MisplacedSectionsSayWhereTheyBelong) {
-    // Two sections: a table of 16 + 2 * 32 + 4 bytes, the program right behind it, the data at the next multiple of 64.
+    // Two sections: a table of 16 + 2 * 32 + 4 bytes, the program right after it, the data at the next
+    // multiple of 64.
     const Module module = test::relu_rows();
     const std::string good = serialize_container(module);
     const size_t end = 84 + module.program.ByteSizeLong(), data = (end + 63) / 64 * 64;
     ASSERT_EQ(good.size(), data + 4);
     EXPECT_EQ(refusal(with_table_field(good, 0, 8, 96)),
               "file.kpu: error: section 0 is misplaced: the table says byte 96, it belongs at byte 84, right "
-              "behind the "
+              "after the "
               "table's CRC-32C. Fix: write the sections in the order of the table, without gaps.");
     EXPECT_THAT(refusal(with_table_field(good, 1, 8, static_cast<uint32_t>(end))),
                 HasSubstr(fmt::format(
                     "section 1 is misplaced: the table says byte {}, it belongs at byte {}, the first "
-                    "multiple of 64 behind section 0, which ends at byte {}. Fix:",
+                    "multiple of 64 after section 0, which ends at byte {}. Fix:",
                     end, data, end)));
     EXPECT_THAT(refusal(with_table_field(good, 1, 28, 7)),
                 HasSubstr("the reserved word of section 1 is 7. Fix: write 0."));
@@ -341,7 +343,7 @@ TEST(Container, ADepOnALaterTaskMentionsCarriedTokens) {
 }
 
 TEST(Container, UnknownFieldsAndEnumValuesAreNamed) {
-    // What this version does not know is refused with the name of the message or field.
+    // Messages or fields that this version does not know are refused by name.
     Module module = test::relu_rows();
     proto::Buffer& buffer = *module.program.mutable_buffer(0);
     buffer.GetReflection()->MutableUnknownFields(&buffer)->AddVarint(99, 1);

@@ -122,7 +122,7 @@ TEST(OpcodeRules, Views) {
     const TensorType y = typed(f16, {4, 2, 3}), half = typed(f16, {2, 3, 2}), indices = typed(i32, {5});
     expect({
         {"transpose", {x}, {y}, ints("perm", {2, 0, 1}), ""},
-        {"transpose", {x}, {y}, ints("perm", {2, 0, 0}), "perm=[2,0,0] is no permutation"},
+        {"transpose", {x}, {y}, ints("perm", {2, 0, 0}), "perm=[2,0,0] is not a permutation"},
         {"transpose", {x}, {x}, ints("perm", {2, 0, 1}), "output 0 of shape [2,3,4] must be [4,2,3]"},
         {"reshape", {x}, {typed(f16, {6, 4})}, ints("target_shape", {6, -1}), ""},
         {"reshape", {x}, {typed(f16, {6, 4})}, ints("target_shape", {5, -1}), "preserve the number"},
@@ -314,9 +314,9 @@ TEST(OpcodeRules, Pixels) {
          {"resize", {in}, {seven}, resize({1, 1.5, 1.5, 1}, "cubic"), "mode=cubic is unknown"},
          {"resize", {in}, {in}, resize({1, 1.5, 1.5, 1}, "nearest"), "must be [1,7,7,4]"},
          {"depth_to_space", {in}, {wide}, block(2), ""},
-         {"depth_to_space", {in}, {wide}, block(3), "no multiple of 3 x 3"},
+         {"depth_to_space", {in}, {wide}, block(3), "not a multiple of 3 x 3"},
          {"space_to_depth", {wide}, {in}, block(2), ""},
-         {"space_to_depth", {wide}, {in}, block(4), "no multiples of 4"},
+         {"space_to_depth", {wide}, {in}, block(4), "not multiples of 4"},
          {"gather_elements",
           {x, typed(i32, {2, 3, 9})},
           {typed(f16, {2, 3, 9})},

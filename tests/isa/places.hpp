@@ -6,7 +6,7 @@
 
 namespace kpu::test {
 
-/// The source map of a compiler that wrote each statement from a line of its own, in two files.
+/// Returns the source map of a compiler that wrote each statement from a line of its own, in two files.
 inline SourcePos emitter_pos(uint32_t statement) {
     return {statement % 3 == 2 ? "lib/tiles.py" : "net.py", 100 + 7 * statement, 1 + statement % 5,
             statement};

@@ -145,7 +145,7 @@ TEST(Places, ATableThatContradictsItselfIsRefusedByTheField) {
 }
 
 TEST(Places, AreNotKeptTwice) {
-    // Of a long program the text goes once it is bound; the places of its statements stay.
+    // Text of a long program goes once it is bound; the places of its statements stay.
     builder::Program p("long");
     const builder::Buffer b = p.buffer("B", Level::ddr, 64, 64), c = p.buffer("C", Level::l2, 64, 64);
     const builder::TensorType row = builder::tensor(ElemType::i8, {64});

@@ -22,7 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// The sample, whose data stand beside it or nowhere.
+/// Returns the sample, whose data stand beside it or nowhere.
 KPUProgram sample() {
     KPUProgram program = test::relu_rows().program;
     program.clear_data();
@@ -106,8 +106,8 @@ TEST(ProgramMessage, TruncationsSayTheByte) {
 }
 
 TEST(ProgramMessage, FaultsOfTheFormHaveTheirPlace) {
-    // By the wire format of protobuf: 0x0a is field 1 with a length, 0xba 0x01 is 23, 0xc2 0x01 is 24 (statement), within
-    // it 0x0a is the task, of which 0x12 is the name and 0x18 is `sync`.
+    // Uses the wire format of protobuf: 0x0a is field 1 with a length, 0xba 0x01 is 23, 0xc2 0x01 is 24
+    // (statement), within it 0x0a is the task, of which 0x12 is the name and 0x18 is `sync`.
     const std::string name("\x0a\x01p", 3);
     const std::pair<std::string, const char*> cases[] = {
         {std::string("\xc2\x01\x04\x0a\x02\x12\x05", 7),
@@ -138,7 +138,7 @@ TEST(ProgramMessage, FaultsOfTheFormHaveTheirPlace) {
     }
 }
 
-/// Whether no part of a message has fields that its type does not have.
+/// True if no part of a message has fields that its type does not have.
 bool all_known(const google::protobuf::Message& message) {
     const google::protobuf::Reflection& reflection = *message.GetReflection();
     if (!reflection.GetUnknownFields(message).empty()) return false;
@@ -199,7 +199,7 @@ TEST(ProgramMessage, OneFileHoldsOneForm) {
         std::count(text.begin(), text.end(), '\n');  // the first byte of a message begins another line
     EXPECT_THAT(message_refusal(text + bytes),
                 AllOf(StartsWith(fmt::format("file:{}:", lines + 2)),
-                      HasSubstr("error: here are bytes that are no text. Fix:")));
+                      HasSubstr("error: here are bytes that are not text. Fix:")));
     EXPECT_EQ(message_refusal(text + bytes).find('\n'), std::string::npos);
     EXPECT_THAT(message_refusal(text + std::string("\0\1", 2)),
                 HasSubstr(fmt::format("file:{}:1: error: here are bytes", lines + 1)));
@@ -210,7 +210,7 @@ TEST(ProgramMessage, TextIsRefusedByLineAndColumn) {
         {"name: \"p\"\nbufer { }\n",
          "file:2:7: error: unknown field `bufer` of KPUProgram. Fix: did you mean `buffer`?"},
         {"name: \"p\"\nbuffer {\n  level: L3\n}\n",
-         "file:3:10: error: `L3` is no value of `level`. Fix: give one of DDR, L2, L1."},
+         "file:3:10: error: `L3` is not a value of `level`. Fix: give one of DDR, L2, L1."},
         {"name: \"p\"\nname: \"q\"\n", "`name` is given twice"},
         {"name: \"p\"\nbuffer {\n", "file:3:1: error:"},
         {"name: \"\\377\"\n", "file: error: KPUProgram: field `name` is not UTF-8"},
@@ -257,7 +257,7 @@ TEST(ProgramMessage, PartsOfATextHaveTheirPlaces) {
 }
 
 TEST(ProgramMessage, DataStandInSideFiles) {
-    // By relative path, size and SHA-256; without a path there is nothing to take them from.
+    // Files are named by relative path, size and SHA-256; without a path there is nothing to take them from.
     const test::TempFolder folder;
     std::ofstream(folder.file("w.bin")) << "abcd";
     KPUProgram program = test::relu_rows().program;

@@ -20,7 +20,7 @@ import numpy as np
 
 
 def library(folder: Path) -> ModuleType:
-    """The folder's library.py."""
+    """Return the folder's library.py."""
     spec = importlib.util.spec_from_file_location("library", folder / "library.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -42,7 +42,7 @@ def outputs(folder: Path, names: list[str]) -> dict[str, bytes]:
 
 
 def check(kpusim: str, name: str, case: object, text: str, folder: Path, work: Path) -> dict[str, int]:
-    """One kernel; its cycles."""
+    """Return one kernel; its cycles."""
     for file in folder.glob("*.kern"):
         shutil.copy(file, work)
     program = work / f"{name}.nem"

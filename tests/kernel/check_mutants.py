@@ -27,7 +27,7 @@ MOST_REMOVED = 4  # lines at once
 
 
 def kernel_lines(text: str, name: str) -> tuple[int, int]:
-    """The lines of one kernel, as a range."""
+    """Return the lines of one kernel, as a range."""
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith(f"kernel {name} "))
     last = next(i for i in range(first, len(lines)) if lines[i] == "endkernel")

@@ -1,4 +1,4 @@
-// What can be known before a kernel runs is refused, in the published words.
+// Mistakes that can be known before a kernel runs are refused, in the published words.
 #include "tests/kernel/support.hpp"
 
 namespace kpu::kernel_test {
@@ -6,7 +6,7 @@ namespace {
 
 struct Case {
     const char* name;
-    std::string body;  ///< of a kernel with the buffers below
+    std::string body;  ///< body of a kernel with the buffers below
     std::string text;  ///< in the messages
 };
 
@@ -289,7 +289,7 @@ TEST(KernelErrors, HeadsOfKernels) {
         {"kernel k workgroup(1) (): if true:", "`if` of line 1 has no end. Fix: add endif."},
         {"kernel k workgroup(1) ():", "the kernel has no end. Fix: add endkernel."},
         {"kernel k workgroup(1) (): let a = foo(1) endkernel", "unknown operation `foo`"},
-        {"kernel k workgroup(1) (): let a = 4294967296 endkernel", "`4294967296` is no u32"},
+        {"kernel k workgroup(1) (): let a = 4294967296 endkernel", "`4294967296` is not a valid u32"},
         {"kernel k workgroup(1) (): let a = 1 $ endkernel", "found `$`"},
     };
     for (const auto& [text, message] : wrong)

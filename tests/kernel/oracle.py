@@ -1,4 +1,4 @@
-"""What operations of kernels give, rule set gpu, computed with Python's integers, fractions and NumPy alone.
+"""Results of operations of kernels, rule set gpu, computed with Python's integers, fractions and NumPy alone.
 
 Values are bit patterns: of u32 i32 f32 bool 32 bits, of u64 64.
 """
@@ -40,18 +40,18 @@ SPECIAL_BITS = [0x00800000, 0x80800000, 0x00800001, 0x007FFFFF, 0x807FFFFF, 1, 0
 
 
 def bits_of(value: float) -> int:
-    """Of an f32."""
+    """Return the bits of an f32."""
     with np.errstate(all="ignore"):
         return int(np.float32(value).view(np.uint32))
 
 
 def real(bits: int) -> np.float32:
-    """Of its bits."""
+    """Return the f32 of its bits."""
     return np.uint32(bits).view(np.float32)
 
 
 def canonical(bits: int) -> int:
-    """One NaN, no subnormal."""
+    """Return one NaN, no subnormal."""
     if bits & 0x7F800000 == 0:
         return bits & 0x80000000
     return NAN if bits & 0x7FFFFFFF > 0x7F800000 else bits
@@ -67,12 +67,12 @@ EDGES = {
 
 
 def signed(bits: int, width: int = 32) -> int:
-    """Two's complement."""
+    """Return two's complement."""
     return bits - (1 << width) if bits >> (width - 1) else bits
 
 
 def number(bits: int, kind: str) -> int:
-    """Of an integer or bool."""
+    """Return the number of an integer or bool."""
     return signed(bits) if kind == "i32" else bits
 
 
@@ -100,7 +100,7 @@ def _rotated(a: int, by: int) -> int:
 
 
 Two = Callable[[int, int, str], int]
-#: Of numbers; the result is cut to the width of the type.
+#: Operations on numbers; the result is cut to the width of the type.
 INTEGER_PAIRS: dict[str, Two] = {
     "a | b": lambda a, b, k: a | b,
     "a ^ b": lambda a, b, k: a ^ b,
@@ -144,7 +144,7 @@ INTEGER_SINGLES: dict[str, One] = {
 
 
 def rounded(exact: Fraction) -> np.float32:
-    """The nearest f32, ties to even."""
+    """Return the nearest f32, ties to even."""
     near = np.float32(float(exact))
     around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
     finite = [f for f in around if np.isfinite(f)]
@@ -235,7 +235,7 @@ ATOMICS: dict[str, Callable[[int, int], int]] = {
 
 
 def cast_real(value: np.float32, to: str) -> int:
-    """An f32 as an integer: cut, saturated, NaN is 0."""
+    """Return an f32 as an integer: cut, saturated, NaN is 0."""
     if np.isnan(value):
         return 0
     low, high = (-(1 << 31), (1 << 31) - 1) if to == "i32" else (0, (1 << WIDTH[to]) - 1)
@@ -245,7 +245,7 @@ def cast_real(value: np.float32, to: str) -> int:
 
 
 def cast(bits: int, kind: str, to: str) -> int | None:
-    """A value as another type; None: an error."""
+    """Return a value as another type; None: an error."""
     if kind == "f32":
         value = real(canonical(bits))
         if to == "bool":

@@ -78,7 +78,7 @@ TEST(KernelRace, BetweenWorkgroupsABarrierDoesNotHelp) {
 }
 
 TEST(KernelRace, AccessesBehindOthersAreRemembered) {
-    // the read of workgroup 0, behind two of workgroup 1 that a barrier orders
+    // the read of workgroup 0, after two of workgroup 1 that a barrier orders
     const Watched reads = watch(
         "kernel k workgroup(2) (x: read_write u32[1], o: output u32[4]): o[gid.x] = x[0] barrier "
         "if wgid.x == 1: if lid.x == 0: x[0] = 1 endif endif endkernel",
@@ -86,7 +86,7 @@ TEST(KernelRace, AccessesBehindOthersAreRemembered) {
     ASSERT_EQ(reads.result.races.size(), 1u);
     EXPECT_EQ(reads.result.races[0].kind, Kind::write_after_read);
     EXPECT_TRUE(reads.result.races[0].between_workgroups);
-    // the atomic of lane 0, behind that of the lane which reads
+    // the atomic of lane 0, after that of the lane which reads
     const Watched atomics = watch(
         "kernel k workgroup(2) (x: read_write u32[1], o: output u32[2]): let a = atomic_add(x[0], 1) "
         "if lid.x == 1: o[1] = x[0] endif endkernel",

@@ -59,7 +59,7 @@ class Generator {
         bool assignable;
     };
 
-    /// The workgroup, buffers and scalars.
+    /// Writes the workgroup, buffers and scalars.
     void head() {
         constexpr int shapes[][3] = {{1, 1, 1},  {3, 1, 1}, {8, 1, 1}, {33, 1, 1},
                                      {40, 1, 1}, {8, 2, 1}, {4, 3, 2}};
@@ -89,14 +89,14 @@ class Generator {
         kernel_.text += text + "\n";
     }
 
-    /// Of elements of a type, to be read and written.
+    /// Returns a buffer of elements of a type, to be read and written.
     static std::string buffer_of(Type type) {
         for (const RandomBuffer& buffer : random_buffers)
             if (buffer.type == fmt::format("{}[]", name_of(type))) return buffer.name;
         return "";
     }
 
-    /// An index, mostly inside.
+    /// Returns an index, mostly inside.
     std::string index(int depth) {
         if (tame_) return own_;
         switch (below(5)) {
@@ -111,12 +111,12 @@ class Generator {
         }
     }
 
-    /// Of what nobody writes.
+    /// Returns an index of what nobody writes.
     std::string free_index(int depth) {
         return chance(3) ? "lid.x" : fmt::format("({}) % 9", expression(Type::u32, depth + 2));
     }
 
-    /// Of workgroup memory.
+    /// Returns an index of workgroup memory.
     std::string shared_index(int depth) { return tame_ ? own_of_workgroup_ : index(depth); }
 
     std::string literal(Type type) {
@@ -150,7 +150,7 @@ class Generator {
         return literal(type);
     }
 
-    /// An element of one of the buffers of a type.
+    /// Returns an element of one of the buffers of a type.
     std::string load(Type type, int depth) {
         if (type == Type::u32 && chance(3)) return fmt::format("p[{}]", free_index(depth));
         if (type == Type::u32 && chance(2)) return fmt::format("t[{}]", shared_index(depth));
@@ -160,7 +160,7 @@ class Generator {
         return fmt::format("{}[{}]", buffer_of(type), index(depth));
     }
 
-    /// An expression without errors in most cases.
+    /// Returns an expression without errors in most cases.
     std::string expression(Type type, int depth) {
         if (depth > 4 || chance(4)) return leaf(type);
         switch (below(7)) {
@@ -186,7 +186,7 @@ class Generator {
 
     Type any_condition() { return chance(4) ? any_type() : Type::boolean; }
 
-    /// What a cast to `type` takes, without an error but for rare values.
+    /// Returns a type that a cast to `type` takes, without an error but for rare values.
     Type any_source(Type type) {
         if (type == Type::f32 && chance(3)) return any_small_float();
         if (is_small_float(type)) return Type::f32;
@@ -218,7 +218,7 @@ class Generator {
         return text;
     }
 
-    /// A random operation of the table that gives `type`.
+    /// Returns a random operation of the table that gives `type`.
     std::string operate(Type type, int depth) {
         if (is_narrow(type)) return leaf(type);
         for (int tries = 0; tries < 40; ++tries) {

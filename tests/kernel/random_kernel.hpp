@@ -11,7 +11,7 @@ namespace kpu::kernel_test {
 /// A buffer of every random kernel that is not workgroup memory.
 struct RandomBuffer {
     const char *name, *access, *type;
-    const char *elem, *dtype;  ///< of its region, and of an array of it
+    const char *elem, *dtype;  ///< element type of its region, and of an array of it
     size_t elem_bytes, elements;
     bool is_read, is_written;
 };
@@ -36,13 +36,13 @@ constexpr RandomBuffer random_buffers[] = {{"u", "read_write", "u32[]", "u32", "
 /// loops, barriers, exchanges, atomics, copies, accesses outside of buffers and, rarely, a fault.
 struct RandomKernel {
     std::string text;
-    std::vector<std::vector<uint8_t>> buffers;  ///< of random_buffers
+    std::vector<std::vector<uint8_t>> buffers;  ///< contents of random_buffers
     values::kernel::Grid grid{1, 1, 1};
     std::vector<uint64_t> scalars;
 };
 RandomKernel random_kernel(uint64_t seed);
-/// One whose invocations touch elements of their own, those of their workgroup between barriers, and by atomics of one
-/// kind: free of races.
+/// Returns one whose invocations touch elements of their own, those of their workgroup between barriers, and
+/// by atomics of one kind: free of races.
 RandomKernel tame_kernel(uint64_t seed);
 
 }  // namespace kpu::kernel_test

@@ -28,7 +28,7 @@ uint64_t number_of(const char* variable, uint64_t otherwise) {
     return wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : otherwise;
 }
 
-/// From L2 to L1, the launch, and back to L2.
+/// Returns a program from L2 to L1, the launch, and back to L2.
 std::string program_of(const RandomKernel& kernel) {
     std::string declared, loads, tokens, reads, writes, stores;
     for (size_t i = 0; i < std::size(random_buffers); ++i) {

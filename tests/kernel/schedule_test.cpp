@@ -48,7 +48,7 @@ TEST(KernelSchedule, LanesMeetBehindLoops) {
     EXPECT_EQ(read(w.buffers[0]), (List{0, 2, 4, 6}));
 }
 
-/// What has no statements takes no steps, so nothing would end it.
+/// Checks that statements of an empty loop take no steps, so nothing would end it.
 TEST(KernelSchedule, TripsOfAnEmptyLoopTakeNoTime) {
     const Launched r = run(
         "kernel k workgroup(4) (c: read_write u32[1], o: output u32[4]): "

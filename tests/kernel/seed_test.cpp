@@ -20,7 +20,7 @@ std::shared_ptr<const Code> analysed(const proto::KernelBody& body) {
     return code;
 }
 
-/// Steps one invocation to its end.
+/// Runs the steps of one invocation to its end.
 std::vector<Blob> run_program(const proto::KernelBody& program, std::vector<Blob> blobs) {
     const auto code = analysed(program);
     values::kernel::Memory memory(*code,

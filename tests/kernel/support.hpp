@@ -27,7 +27,7 @@ inline std::shared_ptr<const Code> code_of(const std::string& text) {
     return code;
 }
 
-/// Everything that is wrong with a text, as `check` would print it.
+/// Returns everything that is wrong with a text, as `check` would print it.
 inline std::string errors_of(const std::string& text) {
     Diagnostics diagnostics;
     for (const kpu::kernel::Source& source : kpu::kernel::parse(text, "t.kern", diagnostics))
@@ -41,7 +41,7 @@ struct Launched {
     std::string error;
 };
 
-/// One of the two ways to run a kernel.
+/// Runs one of the two ways to run a kernel.
 inline Launched run_one(const Code& code, std::vector<Blob> buffers, const Grid& grid,
                         const std::vector<uint64_t>& scalars, bool reference, uint64_t steps = 1 << 24) {
     Launched run;
@@ -59,7 +59,7 @@ inline Launched run_one(const Code& code, std::vector<Blob> buffers, const Grid&
     return run;
 }
 
-/// Both ways; they agree on everything.
+/// Runs both ways; they agree on everything.
 inline Launched run(const Code& code, const std::vector<Blob>& buffers, const Grid& grid = {1, 1, 1},
                     const std::vector<uint64_t>& scalars = {}) {
     Launched fast = run_one(code, buffers, grid, scalars, false);

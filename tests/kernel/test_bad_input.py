@@ -10,7 +10,7 @@ import unittest
 from test_launch import Launch
 
 HEAD = "kernel k workgroup(8) (x: read u32[], o: output u32[], t: workgroup u32[64]): "
-#: What is wrong, the body, and what `run` and `check` say.
+#: Mistakes: what is wrong, the body, and what `run` and `check` say.
 BODIES = {
     "nesting": ("block: " * 65 + "endblock " * 65, "program nesting depth 65 exceeds max 64. Fix: flatten"),
     "statements": ("".join(f"let v{i} = 1 " for i in range(8193)),
@@ -54,7 +54,7 @@ class BadInput(Launch):
     """All of it ends with exit 1 before anything runs."""
 
     def refused(self, kernel: str, said: str, **case: object) -> None:
-        """By `check` and by `run`, in both modes."""
+        """Check that `check` and `run` refuse it, in both modes."""
         command = self.prepare(kernel, self.case(**case))
         for mode in ("functional", "values+timing"):
             text = self.run_it([*command, "--mode", mode], 1)
@@ -74,7 +74,7 @@ class BadInput(Launch):
                 self.refused(kernel, said)
 
     def test_grids(self) -> None:
-        """As large as no counter is, in each axis."""
+        """Grids as large as no counter is are refused in each axis."""
         kernel = f"{HEAD}o[gid.x] = 1 endkernel"
         said = "workgroup * dispatch dimensions overflow u32 global id. Fix: reduce workgroup id"
         for grid in ((2**40,), (1, 2**40), (1, 1, 2**40)):

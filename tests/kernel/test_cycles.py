@@ -28,7 +28,7 @@ STATEMENT, PLAIN, SPECIAL, PERMUTE, REDUCE, ATOMIC, BARRIER, SCALAR = (
 
 
 def banks(elements: list[int], base: int = 0) -> int:
-    """Cycles of one access of all lanes, `base` the address of the buffer, elements of 4 bytes."""
+    """Return the cycles of one access of all lanes, `base` the address of the buffer, elements of 4 bytes."""
     total = 0
     for first in range(0, len(elements), LANES):
         words = {(base + 4 * e) // WIDTH for e in elements[first : first + LANES]}
@@ -45,7 +45,7 @@ class Layout(NamedTuple):
     interleave: int
 
     def sets(self) -> tuple[str, ...]:
-        """As options of the command."""
+        """Return the options of the command."""
         l1 = {"banks": self.banks, "bank_width_bytes": self.width, "interleave_bytes": self.interleave}
         return (f"engine.vector.lanes={self.lanes}", *(f"engine.l1.{key}={n}" for key, n in l1.items()))
 
@@ -112,7 +112,7 @@ class Cycles(Launch):
     def cycles(
         self, body: str, size: int = 8, extra: str = "", sets: tuple[str, ...] = SETS, **options: object
     ) -> int:
-        """Cycles that the unit is busy with the kernel, without what drains."""
+        """Return the cycles that the unit is busy with the kernel, without what drains."""
         kernel = f"kernel k workgroup({size}) (x: read u32[], o: output u32[]{extra}): {body} endkernel"
         command = self.prepare(kernel, self.case(**options)) + [
             "--quiet",
@@ -205,7 +205,7 @@ class Cycles(Launch):
         self.assertEqual(busy, STATEMENT + PLAIN + SCALAR)
 
     def test_copies_overlap_with_work(self) -> None:
-        """Of a copy and work, the longer one counts; without a second buffer, their sum."""
+        """The longer one of a copy and work counts; without a second buffer, their sum."""
         work = "loop i in 0..100: let a = i + 1 endloop"
         copy = 'async_load(x, t, 0, 1024, "t")'
         options = {"size": 1, "extra": ", t: workgroup u32[256]"}

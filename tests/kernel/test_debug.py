@@ -35,7 +35,7 @@ class Debug(Launch):
     """A kernel over two workgroups of four invocations."""
 
     def session(self, *verbs: str, code: int = 0, mode: str = "values+timing") -> list[str]:
-        """The answers, as lines."""
+        """Return the answers, as lines."""
         return self.answers(
             self.prepare(KERNEL, self.case(grid=(2,), args=(3,))), *verbs, code=code, mode=mode
         )
@@ -43,7 +43,7 @@ class Debug(Launch):
     def answers(
         self, command: list[str], *verbs: str, code: int = 0, mode: str = "values+timing"
     ) -> list[str]:
-        """The same, of a command that runs the program."""
+        """Return the same, of a command that runs the program."""
         command[1] = "debug"
         result = subprocess.run([*command, "--mode", mode], check=False, input="\n".join(verbs) + "\n",
                                 capture_output=True, text=True, timeout=60)  # fmt: skip
@@ -78,7 +78,7 @@ class Debug(Launch):
         self.assertIn("1 of 4 invocations (2), print means (2, 0, 0)", said[-1])
 
     def test_tasks_cycles_units(self) -> None:
-        """What is under way, and what waits for what."""
+        """Tasks, cycles and units show what is under way, and what waits for what."""
         said = self.session("break task launch", "task", "continue", "units", "tasks", "continue", "tasks")
         self.assertTrue(said[2].startswith("a task is complete at cycle "), said)
         self.assertTrue(said[3].startswith("1: task launch: complete at cycle "), said)
@@ -130,14 +130,14 @@ class Debug(Launch):
     def test_mistakes(self) -> None:
         """They cost nothing; the session goes on."""
         for verb, text in (
-            ("brake", "error: `brake` is no verb. Fix: help lists them."),
-            ("break line x", "error: `x` is no number of 64 bits. Fix: give one, like 12 or 0x0c."),
+            ("brake", "error: `brake` is not a verb. Fix: help lists them."),
+            ("break line x", "error: `x` is not a number of 64 bits. Fix: give one, like 12 or 0x0c."),
             ("break task z", "error: no task `z`. Fix: name a token of the program."),
             ("break", "error: `break` ends too early. Fix: help shows what follows."),
             ("print sum", "error: no kernel is under way. Fix: break at a line or region, or step."),
             (
                 "watch l3 0 4",
-                "error: `l3` is no memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel "
+                "error: `l3` is not a memory. Fix: write ddr, l2 or l1[0], or a buffer of a kernel "
                 "that is under way.",
             ),
             (
@@ -185,13 +185,13 @@ class Debug(Launch):
         for text in (
             "no variable or buffer `z` here. Fix: print shows the variables that there are; buffers stand in "
             "the head of the kernel.",
-            "`o` is u32[256], so `999` is no place there. Fix: stay below its sizes.",
+            "`o` is u32[256], so `999` is not a place there. Fix: stay below its sizes.",
             "`o` is u32[256]. Fix: give it one index, or a range like 0..8.",
             "`sum` is u32. Fix: give it no index.",
             "`o[1` has no `]`. Fix: write o[0].",
             "no variable `z` here. Fix: print shows those there are.",
             "the workgroup has 4 invocations. Fix: give 0 to 3.",
-            "`z` is no memory, and no buffer of kernel `k`. Fix: write ddr, l2, l1[0], or a name of its "
+            "`z` is not a memory, and no buffer of kernel `k`. Fix: write ddr, l2, l1[0], or a name of its "
             "head.",
             "bytes 1020 to 1025 are outside of `o`, which has 1024. Fix: stay inside.",
         ):
@@ -199,7 +199,7 @@ class Debug(Launch):
         self.assertIn("error: the run is over. Fix: quit, and begin again.", said)
 
     def test_values_of_all_invocations(self) -> None:
-        """Those that diverge are named; what they have differs."""
+        """Invocations that diverge are named; what they have differs."""
         said = self.session(
             "break line 10",
             "continue",
@@ -237,7 +237,7 @@ class Debug(Launch):
         self.assertTrue(any(line.split() == ["e0_vpu0", "busy.useful"] for line in said[9:]), said)
 
     def test_it_stays_where_it_fails(self) -> None:
-        """What is there can be looked at, in every mode; there is no way on."""
+        """All that is there can be looked at, in every mode; there is no way on."""
         kernel = KERNEL.replace("sum = sum + 100", 'trap(sum, "odd")')
         for mode in ("values+timing", "functional"):
             command = self.prepare(kernel, self.case(grid=(2,), args=(3,)))
@@ -300,7 +300,7 @@ class Debug(Launch):
         )  # the next workgroup begins with zeros
 
     def endless(self) -> list[str]:
-        """A program whose kernel does not end."""
+        """Return a program whose kernel does not end."""
         kernel = KERNEL.replace("o[i] = sum", "while sum < 1000: o[i] = sum endwhile")
         command = self.prepare(kernel, self.case(grid=(1,), args=(3,)))
         return [command[0], "debug", *command[2:]]
@@ -318,7 +318,7 @@ class Debug(Launch):
             time.sleep(0.01)
 
     def test_interrupts(self) -> None:
-        """Of a script: it is over; what was found is said. So does the end of its time."""
+        """An interrupted script is over; what was found is said. So does the end of its time."""
         pipe = subprocess.PIPE
         for options, code, text in (([], 130, ""), (["--timeout", "2"], 2, "error: stopped after 2 seconds")):
             command = [*self.endless(), *options]

@@ -45,7 +45,7 @@ class Tiles(Launch):
         )
 
     def session(self, *verbs: str, mode: str = "values+timing", kernel: str = KERNEL) -> list[str]:
-        """The answers, as lines, without the first."""
+        """Return the answers, as lines, without the first."""
         command = self.command(kernel)
         command[1] = "debug"
         result = subprocess.run(
@@ -119,7 +119,7 @@ class Tiles(Launch):
         self.assertEqual(said[15:18], ["row[0, 5] = 5", "row[0, 2..5] = 2 3 4", "x[16..18] = 16 17"])
         self.assertEqual(said[18:20], ["t = f32[64]", "  0 1 2 3 4 5 ... 63"])
         self.assertEqual(said[20:22], [
-            "error: `row` is f32[1, 16], so `1` is no place there. Fix: stay below its sizes.",
+            "error: `row` is f32[1, 16], so `1` is not a place there. Fix: stay below its sizes.",
             "error: `row` is f32[1, 16]. Fix: give it an index or a range like 0..8 for each size, with "
             "commas.",
         ])  # fmt: skip
@@ -165,7 +165,7 @@ class Tiles(Launch):
         self.assertEqual(said[11:], ["  [1, 0] 46 47", "  [1, 1] 62 63"])
 
     def test_watches_and_units(self) -> None:
-        """Of workgroup memory, which has no address of its own; and what the device does at that time."""
+        """Workgroup memory has no address of its own; and what the device does at that time is shown."""
         said = self.session(
             "break line 9",
             "continue",
@@ -189,7 +189,7 @@ class Tiles(Launch):
         self.assertTrue(said[-1].endswith(", between tasks"), said)
 
     def test_failures(self) -> None:
-        """What nothing signals, and what lies outside, with the variables as they were."""
+        """Semaphores that nothing signals, and places outside, are shown with the variables as they were."""
         kernel = KERNEL.replace("(i, 0i32)] = row", "(i * 2i32, 0i32)] = row")
         for mode in ("values+timing", "functional"):
             said = self.session(
@@ -243,7 +243,7 @@ class Unseen(Launch):
         return int(ended.split()[-1]), lines[-1]
 
     def alone(self, command: list[str], output: str) -> tuple[int, str]:
-        """The same, of `run`."""
+        """Return the same, of `run`."""
         self.run_it([*command, "--quiet", "--force", "-o", str(self.work / "out")])
         stats = json.loads((self.work / "out" / "stats.json").read_text())["stats"]
         held = np.load(self.work / "out" / "outputs" / f"{output}.npy").tobytes()[:64]

@@ -49,7 +49,7 @@ class Launch(unittest.TestCase):
         return command
 
     def run_it(self, command: list[str], code: int = 0) -> str:
-        """What it prints."""
+        """Run it, and return what it prints."""
         result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         return result.stdout + result.stderr
@@ -68,14 +68,14 @@ class Launch(unittest.TestCase):
 
 
 class Copies(Launch):
-    """What copies and work cost together, of straight code: nothing but copies, waits and work."""
+    """Cost of copies and work together, of straight code: nothing but copies, waits and work."""
 
     STEPS, BYTES = 8, 16384
     COPY = 'async_load(x, {slot}, {at}, {bytes}, "{slot}")'
     WORK = "loop w in 0..{work}: let a = w + 1 endloop"
 
     def time(self, steps: list[str]) -> int:
-        """Cycles of the statements of a body in which copies come from L2."""
+        """Return the cycles of the statements of a body in which copies come from L2."""
         body = " ".join(f"block: {step} endblock" for step in steps)
         words = self.BYTES // 4
         slots = f", even: workgroup u32[{words}], odd: workgroup u32[{words}]"
@@ -149,7 +149,7 @@ class Units(Launch):
 
 
 class Errors(Launch):
-    """What does not fit is refused, what goes wrong ends with its own code."""
+    """Refusals of what does not fit; what goes wrong ends with its own code."""
 
     def refused(self, kernel: str, text: str, *options: str, code: int = 1, **case: object) -> None:
         """The command says so."""

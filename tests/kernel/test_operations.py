@@ -30,7 +30,7 @@ def region_type(kind: str) -> str:
 
 
 def array(values: Words, kind: str) -> np.ndarray:
-    """As the buffer holds them: u64 as two words."""
+    """Return the words as the buffer holds them: u64 as two words."""
     wide = np.array(values, np.uint64)
     return wide.view(np.uint32) if kind == "u64" else wide.astype(np.uint32).view(DTYPES.get(kind, np.uint32))
 
@@ -145,7 +145,7 @@ class Operations(unittest.TestCase):
                     self.check(kind, {text: to}, (values, values), wanted, {})
 
     def test_selection(self) -> None:
-        """By what is not zero."""
+        """Selection goes by what is not zero."""
         for kind in ("u32", "bool"):
             values = oracle.EDGES[kind]
             wanted: dict[str, list[int | None]] = {"select(a, 5, 9)": [5 if value else 9 for value in values]}
@@ -167,7 +167,7 @@ class Operations(unittest.TestCase):
                 self.assertEqual([int(word) for word in got["m"]], wanted)
 
     def test_narrow_types(self) -> None:
-        """What memory holds in 8 and 16 bits: every pattern, as f32 or words, and back."""
+        """Narrow types of 8 and 16 bits: every pattern, as f32 or words, and back."""
         patterns = np.arange(65536, dtype=np.uint16)
         cases = [
             ("f16", "f32", patterns.view(np.float16), patterns.view(np.float16).astype(np.float32)),
@@ -236,7 +236,7 @@ class Operations(unittest.TestCase):
         self.refused("u64", "f32(a)")
 
     def refused(self, kind: str, text: str) -> None:
-        """By `check`, with what to do."""
+        """Check that `check` refuses it, with what to do."""
         kernel = (
             f"kernel k workgroup(1) (p: read {kind}[]): let a = p[0] let b = p[1] let c = {text} endkernel"
         )
@@ -263,7 +263,7 @@ class Operations(unittest.TestCase):
 
 
 def batches(texts: list[str], most: int) -> list[tuple[str, ...]]:
-    """Of them, so many at a time."""
+    """Divide the texts, so many at a time."""
     return [tuple(texts[i : i + most]) for i in range(0, len(texts), most)]
 
 

@@ -22,7 +22,7 @@ NUMPY = {"f32": np.float32, "i8": np.int8, "i32": np.int32}
 
 
 class Shape(NamedTuple):
-    """Of a product: m x k by k x n."""
+    """Shape of a product: m x k by k x n."""
 
     m: int
     n: int
@@ -64,7 +64,7 @@ def program(tasks: str, shape: Shape, elem: str, out: str, engine: int = 0) -> s
 
 
 class Run(NamedTuple):
-    """What a run left."""
+    """Results of a run."""
 
     stats: dict[str, dict[str, float]]
     outputs: dict[str, np.ndarray]
@@ -72,7 +72,7 @@ class Run(NamedTuple):
     kernels: list[dict[str, str]]
 
     def unit(self, cause: str, unit: str = "e0_nmu0") -> int:
-        """Cycles of a cause."""
+        """Return the cycles of a cause."""
         return int(self.stats[f"units.{unit}.{cause}"]["value"])
 
     def last_busy(self, task: str, unit: str = "e0_nmu0") -> int:
@@ -124,7 +124,7 @@ class Products(unittest.TestCase):
             return Run(json.loads((work / "t" / "stats.json").read_text())["stats"], outputs, rows, kernels)
 
     def once(self, shape: Shape, **options: object) -> Run:
-        """A kernel that multiplies once."""
+        """Return a kernel that multiplies once."""
         elem, out = str(options.get("elem", "f32")), str(options.get("out", "f32"))
         text = kernel("mm", shape, elem, out, "let r = PRODUCT")
         return self.run_it(text, shape, tasks=self.LAUNCH, **options)  # type: ignore[arg-type]
@@ -176,7 +176,7 @@ class Products(unittest.TestCase):
     )  # 16 folds of 512
 
     def stalled(self, run: Run) -> int:
-        """Cycles for which the kernel waited for its product."""
+        """Return the cycles for which the kernel waited for its product."""
         return next(int(r["stalled_cycles"]) for r in run.kernels if "dot" in r["statement"])
 
     def test_a_gemm_delays_the_dot(self) -> None:

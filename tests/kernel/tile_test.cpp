@@ -11,7 +11,7 @@
 namespace kpu::kernel_test {
 namespace {
 
-/// What `expression` of tiles a and b gives; both are buffers of n elements of a type.
+/// Returns what `expression` of tiles a and b gives; both are buffers of n elements of a type.
 Blob compute(const std::string& expression, const std::string& type, const std::string& result, const Blob& a,
              const Blob& b, size_t n) {
     const std::string text = "kernel k rules(xla) workgroup(1) (a: read " + type + "[" + std::to_string(n) +
@@ -241,7 +241,7 @@ TEST(Tile, PowersAndRemaindersOfFloats) {
               f({1.5, -1.5, 1.5, 2, -0.F}));
 }
 
-/// A kernel from f32[2, 3] to what `expression` of x is, n elements of a type.
+/// Returns a kernel from f32[2, 3] to what `expression` of x is, n elements of a type.
 template <typename T>
 std::vector<T> shaped(const std::string& expression, const std::string& type, size_t n,
                       const std::string& shape) {
@@ -304,7 +304,7 @@ TEST(Tile, Gather) {
     EXPECT_EQ(shaped("permute{1}(x, reverse{1}(iota{i32, 1, 2, 3}()))", 6, "2, 3"), (Ints{2, 1, 0, 5, 4, 3}));
 }
 
-/// Everything that is wrong with a kernel of one statement on x: f32[8], y.
+/// Returns everything that is wrong with a kernel of one statement on x: f32[8], y.
 std::string mistakes(const std::string& statement) {
     return errors_of(
         "kernel k rules(xla) workgroup(1) (x: read f32[8], y: write f32[8], s: workgroup u32[2]):\n " +
@@ -324,8 +324,8 @@ TEST(Tile, MistakesAreNamed) {
     EXPECT_THAT(mistakes("y[window{8}()] = 1.0"), testing::HasSubstr("store of f32[] to f32[8]. Fix:"));
     EXPECT_THAT(mistakes("let a = gid.x"), testing::HasSubstr("rule set gpu. Fix:"));
     EXPECT_THAT(mistakes("barrier"), testing::HasSubstr("rule set gpu. Fix:"));
-    EXPECT_THAT(mistakes("if x[0i32]:\n endif"), testing::HasSubstr("no bool scalar. Fix:"));
-    EXPECT_THAT(mistakes("wait(x, 0i32, 4i32)"), testing::HasSubstr("no semaphore. Fix:"));
+    EXPECT_THAT(mistakes("if x[0i32]:\n endif"), testing::HasSubstr("not a bool scalar. Fix:"));
+    EXPECT_THAT(mistakes("wait(x, 0i32, 4i32)"), testing::HasSubstr("not a semaphore. Fix:"));
 }
 
 /// Copies and semaphores: a kernel that ends well, or how it does not.

@@ -66,7 +66,7 @@ Trial trial_of(const std::string& expression, std::mt19937& random) {
     return trial;
 }
 
-/// The operation's result, and its mask, with unwritten elements of other values.
+/// Returns the operation's result, and its mask, with unwritten elements of other values.
 Tile result_of(const Trial& trial, std::mt19937* refill) {
     std::vector<Tile> in;
     for (size_t i = 0; i < trial.in.size(); ++i) {
@@ -90,7 +90,7 @@ Tile result_of(const Trial& trial, std::mt19937* refill) {
     return result;
 }
 
-/// Elements that differ in any of `times` fills of the unwritten ones.
+/// Returns the elements that differ in any of `times` fills of the unwritten ones.
 Mask changing(const Trial& trial, const Tile& first, int times, std::mt19937& random) {
     Mask changed(first.count());
     const unsigned bytes = first.element_bytes();

@@ -52,7 +52,7 @@ def test_tables_agree(config: Callable[..., Path], command: Command) -> None:
 
 
 def test_folder(config: Callable[..., Path], command: Command, tmp_path: Path) -> None:
-    """What -o leaves; what is there already stays, and its models run."""
+    """Folders of -o have what is promised; what is there already stays, and its models run."""
     path, folder = config("llama"), tmp_path / "out"
     told = command(path, *SMALL, "-o", folder).stdout
     assert sorted(entry.name for entry in folder.iterdir()) == sorted([*FILES, "models"])
@@ -82,14 +82,14 @@ def test_folder(config: Callable[..., Path], command: Command, tmp_path: Path) -
 
 
 def test_errors(config: Callable[..., Path], command: Command, tmp_path: Path) -> None:
-    """One line, with the fix; nothing is left behind."""
+    """Errors are one line, with the fix; no file remains."""
     for words, said in (
         (("none.json",), "No such file or directory. Fix: "),
         (
             (config("llama"), "--context", "0"),
-            "`0` is no whole number above 0. Fix: see `kpusim llm --help`.",
+            "`0` is not a whole number above 0. Fix: see `kpusim llm --help`.",
         ),
-        ((config("llama"), "--set", "ddr.channels"), "is no NAME=VALUE. Fix: "),
+        ((config("llama"), "--set", "ddr.channels"), "is not NAME=VALUE. Fix: "),
         ((config("llama"), "--set", "ddr.chanels=2"), "ddr.channels"),
         ((config("llama"), "--platform", "none"), "none"),
         ((config("llama"), "--json", "--csv"), "not allowed with argument"),

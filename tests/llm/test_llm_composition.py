@@ -13,12 +13,12 @@ from kpusim.llm.composing import Estimate, estimate
 from kpusim.llm.experts import Routing
 from kpusim.llm.report import text_of
 
-#: Of the time: what the page says of the largest difference.
+#: Share of the time: what the page says of the largest difference.
 MOST = 0.12
 
 
 def found(config: Path, **more: object) -> Estimate:
-    """An estimate on a small device, at the compiler's first effort."""
+    """Return an estimate on a small device, at the compiler's first effort."""
     given = {"platform": "npm_lite", "prompt": [24], "context": [200], "batch": [2], "effort": "1", **more}
     return estimate(config, **given)  # type: ignore[arg-type]
 
@@ -30,7 +30,7 @@ def found(config: Path, **more: object) -> Estimate:
 def test_sum_is_near_the_whole(
     config: Callable[..., Path], name: str, precision: str, kv: str | None
 ) -> None:
-    """Of models whose layers are long beside what a program takes to begin."""
+    """The sum is near the whole for models whose layers are long beside what a program takes to begin."""
     path = config(
         name, hidden_size=512, intermediate_size=1024, vocab_size=2048, sliding_window=64, head_dim=64
     )
@@ -109,7 +109,7 @@ def test_only_chosen_experts_move(config: Callable[..., Path]) -> None:
 
 @pytest.mark.parametrize("skew", [0.0, 0.7, 1.5])
 def test_expected_experts(skew: float) -> None:
-    """As many as when tokens draw, without putting back, in proportion to the shares."""
+    """Experts are as many as when tokens draw, without putting back, in proportion to the shares."""
     random, experts, chosen, tokens = np.random.default_rng(7), 16, 4, 6
     keys = np.log(random.random((3000, tokens, experts))) * (np.arange(experts) + 1.0) ** skew
     drawn = np.argsort(-keys, axis=2)[:, :, :chosen]
@@ -126,20 +126,23 @@ def test_expected_experts(skew: float) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"precision": "int3"}, "precision `int3` is none. Fix: give one of f32, fp16, bf16, int8, int4"),
+        (
+            {"precision": "int3"},
+            "precision `int3` is not valid. Fix: give one of f32, fp16, bf16, int8, int4",
+        ),
         (
             {"precision": "bf16", "kv": "fp16"},
-            "a cache of fp16 with weights of bf16 is none. Fix: make it int8 or bf16",
+            "a cache of fp16 with weights of bf16 is not valid. Fix: make it int8 or bf16",
         ),
-        ({"routing": "skewed:x"}, "routing `skewed:x` is none. Fix: uniform, or skewed:S"),
-        ({"routing": "random"}, "routing `random` is none. Fix: "),
+        ({"routing": "skewed:x"}, "routing `skewed:x` is not valid. Fix: uniform, or skewed:S"),
+        ({"routing": "random"}, "routing `random` is not valid. Fix: "),
         ({"prompt": [], "context": []}, "neither a prompt nor a context. Fix: "),
         ({"context": [1 << 21]}, "context 2097152 is more than 1048576. Fix: "),
         ({"precision": "int4"}, "have no int4 products. Fix: "),
     ],
 )
 def test_refused(config: Callable[..., Path], more: dict[str, object], said: str) -> None:
-    """What there is not; the compiler's own words where it refuses."""
+    """Unknown things are refused; in the compiler's own words where it refuses."""
     with pytest.raises(UserError) as error:
         found(config("llama"), **more)
     assert said in str(error.value) and "/tmp" not in str(error.value)

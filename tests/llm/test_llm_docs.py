@@ -31,7 +31,7 @@ class Page(check_page.Page):
 
 
 def checked(folder: Path, *, update: bool) -> tuple[str, Page]:
-    """The page as it would be now, and what is wrong with it."""
+    """Return the page as it would be now, and what is wrong with it."""
     page = Page(Path(os.environ["KPUSIM"]).resolve(), PAGE, folder, update)
     for path in CONFIGS.iterdir():
         shutil.copy(path, folder)

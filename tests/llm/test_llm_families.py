@@ -1,4 +1,4 @@
-"""What configurations say: sizes of published models, kinds of layers, and errors."""
+"""Contents of configurations: sizes of published models, kinds of layers, and errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_family_has_a_model() -> None:
 
 
 def test_kinds_of_layers() -> None:
-    """Which layers slide."""
+    """Kinds of layers say which of them slide."""
     kinds = {
         layer.attention.window: n for layer, n in read_model(CONFIGS / "gemma-3-1b.json").kinds().items()
     }
@@ -119,7 +119,7 @@ def test_folder_and_inner_configuration(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_refused(config: Callable[..., Path], name: str, changes: dict[str, object], said: str) -> None:
-    """What is not modelled is named, with its file and a fix."""
+    """Features that are not modelled are named, with their file and a fix."""
     with pytest.raises(UserError) as found:
         read_model(config(name, **changes))
     assert f"{name}.json: " in str(found.value) and said in str(found.value)
@@ -137,5 +137,5 @@ def test_no_configuration(tmp_path: Path, text: str) -> None:
 
 
 def test_configurations_are_small_enough() -> None:
-    """Those of the tests stay what they are for: many runs."""
+    """Configurations of the tests stay what they are for: many runs."""
     assert all(tree.get("hidden_size", 0) <= 64 for tree in TINY.values())

@@ -1,4 +1,4 @@
-"""What errors of kpusim.llm advise works: each case makes a mistake, and does literally what the fix says."""
+"""Each fix that errors of kpusim.llm advise works: a case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from kpusim.llm.formats import Formats
 
 
 def stated(**changes: object) -> Path:
-    """A small model's configuration, with other fields."""
+    """Return a small model's configuration, with other fields."""
     path = Path("tiny.json")
     path.write_text(json.dumps({**TINY["gpt_neox"], **changes}))
     return path
 
 
 def written(content: bytes) -> Path:
-    """A file that should be one."""
+    """Return a file that should be one."""
     path = Path("config.json")
     path.write_bytes(content)
     return path
 
 
 def found(**more: object) -> Estimate:
-    """An estimate of a step."""
+    """Return an estimate of a step."""
     given = {"platform": "npm_lite", "prompt": [], "context": [8], "precision": "fp16", "effort": "1", **more}
     return estimate(stated(), **given)  # type: ignore[arg-type]
 
 
 def command(*words: object, code: int = 0) -> str:
-    """What `kpusim llm` prints."""
+    """Return what `kpusim llm` prints."""
     said = io.StringIO()
     small = ["--prompt", "none", "--context", "8", "--platform", "npm_lite", "--precision", "fp16"]
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
@@ -49,7 +49,7 @@ def command(*words: object, code: int = 0) -> str:
 
 
 def full() -> str:
-    """A folder that holds something."""
+    """Return a folder that holds something."""
     Path("full").mkdir(exist_ok=True)
     Path("full/mine.txt").touch()
     return "full"
@@ -78,9 +78,9 @@ CASES = [
     Case("llm/configuration.py", "Fix: give a config.json, or a folder with one.",
          lambda: read_model(Path("none.json")),
          [lambda: read_model(stated()), lambda: written(stated().read_bytes()) and read_model(Path())]),
-    Case("llm/configuration.py", "it is no JSON: {}. Fix: give the model's own config.json.",
+    Case("llm/configuration.py", "it is not JSON: {}. Fix: give the model's own config.json.",
          lambda: read_model(written(b"{")), [lambda: read_model(CONFIGS / "gpt2.json")]),
-    Case("llm/configuration.py", "it is no JSON object. Fix: give the model's own config.json.",
+    Case("llm/configuration.py", "it is not a JSON object. Fix: give the model's own config.json.",
          lambda: read_model(written(b"[]")), [lambda: read_model(CONFIGS / "gpt2.json")]),
     Case("llm/running.py", "Fix: have one worker.", without_python, [lambda: found(workers=1)]),
     Case("llm/composing.py", "Fix: give one of them.", lambda: found(context=[]),

@@ -1,4 +1,4 @@
-"""What layers compute, with weights put in: a step gives what the prompt gives, and what NumPy does."""
+"""Results of layers, with weights put in: a step gives what the prompt gives, and what NumPy does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNIFORM = Routing.of("uniform")
 
 
 def weights(name: str, shape: tuple[int, ...], first: int, window: int | None) -> Array:
-    """A constant of a layer: the same for each length, rotations and masks as positions have them."""
+    """Return a constant of a layer: the same for each length, rotations and masks as positions have them."""
     kind = name.rsplit(".", 1)[-1].split("_")[0]
     if kind in ("cosines", "sines"):
         half = shape[2] // 2
@@ -47,7 +47,7 @@ def outputs(
     first: int = 0,
     within: tuple[str, ...] = (),
 ) -> dict[str, Array]:
-    """What ONNX Runtime computes of a piece, whose first row is at this position, and of values within it."""
+    """Return what ONNX Runtime computes of a piece that begins at a position, and values within it."""
     path = folder / "piece.onnx"
     graph_of(piece, model, F32, UNIFORM).save(path)
     made = onnx.load(path, load_external_data=False)
@@ -67,7 +67,7 @@ def outputs(
 def test_step_follows_prompt(
     config: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, queries: int
 ) -> None:
-    """The last row of a prompt is the step behind the others, with their keys and values as the cache."""
+    """The last row of a prompt is the step after the others, with their keys and values as the cache."""
     monkeypatch.setattr("kpusim.llm.layers.QUERIES", queries)
     model = read_model(config(name))
     batch, tokens = 2, 13

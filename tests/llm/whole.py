@@ -24,7 +24,7 @@ CASES = (
 
 def main() -> None:
     """Print the table."""
-    print("| model | device | types | prompt of 64 | token behind 1,024 |\n|---|---|---|---|---|")
+    print("| model | device | types | prompt of 64 | token after 1,024 |\n|---|---|---|---|---|")
     for name, layers, platform, precision, kv in CASES:
         model = read_model(CONFIGS / f"{name}.json")
         cut = replace(model, layers=model.layers[:layers], vocabulary=8192)

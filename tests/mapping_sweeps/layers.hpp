@@ -24,7 +24,7 @@ struct Layer {
     std::string name() const;
 };
 
-/// `layers`: one behind the other, each shape fitting to the next.
+/// Builds the graph of `layers`, one after the other, each shape fitting to the next.
 graph::Graph graph_of(const std::vector<Layer>& layers, ElemType elem);
 
 struct Bounds {
@@ -42,7 +42,7 @@ Bounds bounds_of(const Layer& layer, ElemType elem, const platforms::Platform& p
 
 /// Sides from 64 to 2^most, their logarithms evenly distributed.
 std::vector<Layer> random_products(size_t count, double most);
-/// Products and convolutions of all kinds.
+/// Returns the products and convolutions of all kinds.
 std::vector<Layer> random_layers(size_t count);
 /// Chains of layers.
 std::vector<std::vector<Layer>> small_networks();
@@ -55,11 +55,11 @@ Layer layer_with(int kind, int64_t channels);
 /// Devices with twice of one resource: its name, and what to override.
 std::vector<std::pair<std::string, platforms::Overrides>> twice(const platforms::Platform& platform);
 
-/// Simulated cycles; a run that takes `most` ends there.
+/// Returns the simulated cycles; a run that takes `most` ends there.
 double cycles_of(const std::shared_ptr<const Module>& module, const platforms::Platform& platform,
                  Cycles most = UINT64_MAX);
 struct Times {
-    double predicted = 0;  ///< by the closed forms that rank mappings
+    double predicted = 0;  ///< cycles by the closed forms that rank mappings
     double simulated = 0;
 };
 Times times_of(const graph::Graph& graph, const platforms::Platform& platform, int effort = 2);
@@ -68,7 +68,7 @@ Times times_of(const graph::Graph& graph, const platforms::Platform& platform, i
 struct Mappings {
     size_t legal = 0;
     double chosen = 0;  ///< simulated cycles of what the compiler chooses
-    double best = 0;    ///< of the fastest
+    double best = 0;    ///< cycles of the fastest
     std::string best_tiles;
 };
 Mappings simulate_mappings(const Layer& layer, ElemType elem, const platforms::Platform& platform);

@@ -23,7 +23,7 @@ Rows = list[list[str]]
 
 
 def rows_of(sweep: str, what: str, device: str, count: int, pool: ThreadPoolExecutor) -> Rows:
-    """All rows of a sweep, in the order of its layers.
+    """Return all rows of a sweep, in the order of its layers.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def rows_of(sweep: str, what: str, device: str, count: int, pool: ThreadPoolExec
 
 
 def share(flags: list[bool]) -> str:
-    """As "98.5 %"."""
+    """Write it as "98.5 %"."""
     return f"{100 * sum(flags) / len(flags):.1f} %"
 
 
 def middle(numbers: list[float], part: float) -> str:
-    """A quantile, as "1.03"."""
+    """Return a quantile, as "1.03"."""
     ordered = sorted(numbers)
     return f"{ordered[min(len(ordered) - 1, int(part * len(ordered)))]:.3f}"
 
@@ -108,7 +108,7 @@ MAPPING_HEAD = "device | operations | mappings | within 5 % of the fastest | wit
 
 
 def mappings(device: str, rows: Rows) -> list[str]:
-    """The default's choice over the fastest of all mappings."""
+    """Return the default's choice over the fastest of all mappings."""
     ratios = [float(row[4]) for row in rows]
     worst = ratios.index(max(ratios))
     return [
@@ -128,7 +128,7 @@ SWEEPS: dict[str, Sweep] = {
 
 
 def table(sweep: str, what: str, pool: ThreadPoolExecutor) -> str:
-    """A table of the page."""
+    """Return a table of the page."""
     head, cells_of, count, devices = SWEEPS[what]
     width = len(head.split("|"))
     text = f"| {head} |\n{'|---' * width}|\n"

@@ -152,7 +152,7 @@ TEST(BankConflicts, a_burst_over_several_banks_waits_for_the_busy_one_only) {
     memory_system.take_completed(first);
     memory_system.take_completed(memory_system.advance(never));
     EXPECT_EQ(memory_system.result(behind).end, 11 + 4u);
-    EXPECT_EQ(memory_system.result(behind).bank_conflict_cycles, 3u);  // behind the port, free at 8
+    EXPECT_EQ(memory_system.result(behind).bank_conflict_cycles, 3u);  // after the port, free at 8
 }
 
 TEST(Dram, a_second_burst_of_an_open_row_saves_the_activate) {
@@ -340,7 +340,7 @@ TEST(Topology, too_many_engines_for_a_ring_are_refused) {
     MemorySystem memory_system(config);
 }
 
-/// Two engines behind L2 on a ring: streams that share link n0_n1 or not.
+/// Runs two engines that L2 serves on a ring: streams that share link n0_n1 or not.
 Cycles both_on_a_ring(uint16_t first, uint16_t second) {
     MemoryConfig config = plain_config(3);
     config.topology = Topology::ring;
@@ -386,7 +386,7 @@ TEST(LinkQueue, bounds_the_rate_to_what_it_holds_over_the_time_in_the_link) {
     EXPECT_NEAR(cycles(0), 1000, 30);
 }
 
-/// Four units that each want to move 200 bursts over one link, at once; when each is done.
+/// Returns, for four units that each want to move 200 bursts over one link, at once, when each is done.
 std::vector<Cycles> four_on_a_link(Arbitration arbitration) {
     MemoryConfig config = plain_config();
     config.link.arbitration = arbitration;

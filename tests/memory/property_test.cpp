@@ -97,7 +97,7 @@ TEST(Conservation, bytes_arrive_and_cycles_add_up) {
     }
 }
 
-/// When the last stream of a workload ends.
+/// Returns when the last stream of a workload ends.
 double end_of(const MemoryConfig& config, const Workload& workload) {
     MemorySystem memory_system(config);
     Cycles end = 0;
@@ -189,7 +189,8 @@ TEST(Trace, the_recorded_states_add_up_to_the_statistics) {
     }
 }
 
-/// A configuration in which every parameter matters, and a mix of streams that uses everything at once.
+/// Returns a configuration in which every parameter matters, and a mix of streams that uses everything at
+/// once.
 MemoryConfig tight_config() {
     MemoryConfig config = plain_config();
     for (SramConfig* sram : {&config.l2, &config.l1[0]}) {
@@ -338,7 +339,7 @@ TEST(Limiter, names_what_held_the_stream) {
     EXPECT_EQ(longest(config, load), Cause::stalled_refresh);
 }
 
-/// What held the first of these streams longest, all begun together.
+/// Returns what held the first of these streams longest, all begun together.
 Cause held_by(const MemoryConfig& config, const std::vector<StreamRequest>& requests) {
     MemorySystem memory_system(config);
     const MemorySystem::Handle first = memory_system.open(requests[0], 0);

@@ -13,7 +13,7 @@ struct Post {
     Cycles delay = 0;
     StreamRequest request;
 };
-using Workload = std::vector<std::vector<Post>>;  ///< by unit
+using Workload = std::vector<std::vector<Post>>;  ///< indexed by unit
 using Results = std::vector<std::vector<StreamResult>>;
 
 inline MemoryConfig rough_config(std::mt19937& random) {
@@ -151,7 +151,7 @@ Results run_workload(MemorySystem& memory_system, const Workload& workload, Step
     return results;
 }
 
-/// Everything a result holds, as text: what differs shows in the message of a failed comparison.
+/// Returns everything a result holds, as text: what differs shows in the message of a failed comparison.
 inline std::string text_of(const StreamResult& r) {
     std::string text = std::to_string(r.start) + ".." + std::to_string(r.end) + " bytes " +
                        std::to_string(r.bytes) + " accesses " + std::to_string(r.source_accesses) + "/" +

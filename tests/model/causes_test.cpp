@@ -89,7 +89,7 @@ TEST(Causes, ARefusedTransferIsFollowedToTheOneThatHoldsTheDma) {
         t.relu("r", 1).after({b});
     });
     ASSERT_EQ(r.tasks.size(), 3u);
-    // one transfer behind the other, each with its descriptor first; then the task's own operand
+    // one transfer after the other, each with its descriptor first; then the task's own operand
     EXPECT_GE(stalled(r, "e0_cstl0", "dma_issue"), stalled(r, "e0_dma0", "dma_issue"));
     EXPECT_GE(stalled(r, "e0_cstl0", "dma_issue") + stalled(r, "e0_cstl0", "operand_interconnect"),
               r.tasks[1].end);

@@ -23,7 +23,7 @@ RECORD = 32
 
 
 def result_of(command: str, program: Path, platform: str, folder: Path) -> bytes:
-    """What a run leaves: exit code, statistics, sorted events, and the units and work they name."""
+    """Return what a run leaves: exit code, statistics, sorted events, and the units and work they name."""
     out = folder / "out"
     events = folder / "events.kpuev"
     run = subprocess.run(

@@ -29,7 +29,7 @@ inline BoundProgram bound(const builder::Program& program, const proto::Platform
     return bind(std::make_shared<Module>(program.build()), {}, platforms::limits_of(platform));
 }
 
-/// What a run leaves, for comparing.
+/// Results of a run, for comparing.
 struct Outcome {
     RunStatus stop = RunStatus::deadlock;
     Cycles cycles = 0;
@@ -38,7 +38,7 @@ struct Outcome {
     std::vector<traces::Event> events;
     std::vector<traces::UnitInfo> units;
     std::vector<Device::Completed> tasks;                          ///< when stepped by task
-    std::array<uint64_t, execution::hazard_kind_count> hazards{};  ///< by kind
+    std::array<uint64_t, execution::hazard_kind_count> hazards{};  ///< indexed by kind
 };
 
 inline Outcome run(const proto::Platform& platform, const BoundProgram& program, DeviceOptions options = {},
@@ -56,7 +56,7 @@ inline Outcome run(const proto::Platform& platform, const BoundProgram& program,
     return result;
 }
 
-/// Every completion, by stepping from task to task.
+/// Returns every completion, by stepping from task to task.
 inline Outcome run_by_task(const proto::Platform& platform, const BoundProgram& program) {
     DeviceOptions options;
     options.hazards = false;
@@ -76,7 +76,7 @@ inline Outcome run_by_task(const proto::Platform& platform, const BoundProgram& 
 
 inline uint64_t stat(const Outcome& run, const std::string& key) { return run.stats.integer(key); }
 
-/// A gemm of one tile whose operands are already in L1.
+/// Adds a gemm of one tile whose operands are already in L1.
 inline void l1_gemm(builder::Program& p, int64_t m, int64_t n, int64_t k, ElemType type = ElemType::i8) {
     using builder::tensor;
     const int64_t width = bit_width(type) / 8;
@@ -118,7 +118,7 @@ inline void tiled_pipeline(builder::Program& p, int64_t tiles, int64_t window) {
     });
 }
 
-/// Sum of every cause of a unit.
+/// Returns the sum of every cause of a unit.
 inline uint64_t cause_sum(const Outcome& run, const std::string& unit) {
     uint64_t sum = 0;
     const std::string prefix = "units." + unit + ".";
@@ -128,7 +128,7 @@ inline uint64_t cause_sum(const Outcome& run, const std::string& unit) {
     return sum;
 }
 
-/// "" when two runs have the same statistics; else those that differ.
+/// Returns "" when two runs have the same statistics; else those that differ.
 inline std::string stats_differ(const Outcome& a, const Outcome& b) {
     std::string text;
     int shown = 0;

@@ -236,7 +236,8 @@ TEST(Device, ModuleListFollowsThePlatform) {
     }
 }
 
-// Of each kind of module as many as the platform says, on every shipped platform; every socket is bound once.
+// Modules of each kind are as many as the platform says, on every shipped platform; every socket is bound
+// once.
 TEST(Device, ModuleCountsAreThePlatforms) {
     for (const std::string& name : platforms::shipped_names()) {
         const auto platform = platform_with(name);

@@ -1,4 +1,4 @@
-// What overlaps in a timed run is reported, and nothing else is.
+// Overlaps in a timed run are reported, and nothing else is.
 #include <gtest/gtest.h>
 
 #include "execution/hazards.hpp"

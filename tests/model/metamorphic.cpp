@@ -21,7 +21,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// The value of a number at a path, of lists in the first row; nothing when it is not set.
+/// Returns the value of a number at a path, of lists in the first row; nothing when it is not set.
 std::optional<double> value_of(const Message& message, const std::string& path) {
     const size_t dot = path.find('.');
     const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(path.substr(0, dot));
@@ -46,7 +46,7 @@ std::optional<double> value_of(const Message& message, const std::string& path) 
     }
 }
 
-/// Twice as much or half; from 0 to 4 and back.
+/// Returns twice as much or half; from 0 to 4 and back.
 std::optional<double> stepped(double value, bool up, const platforms::ParameterInfo& info) {
     double next = up ? (value == 0 ? 4 : 2 * value) : value / 2;
     if (info.type == "integer") next = std::floor(next);

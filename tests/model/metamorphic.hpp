@@ -8,7 +8,7 @@
 
 namespace kpu::model {
 
-/// What one step of a platform's parameter up may do to the time of a run.
+/// Effect that one step of a platform's parameter up may have on the time of a run.
 enum class Effect : uint8_t {
     faster,  ///< more of it helps: widths, counts, clocks
     slower,  ///< more of it costs: latencies, cycles
@@ -27,25 +27,25 @@ const std::vector<SteppedParameter>& stepped_parameters();
 /// Parameters that are no numbers, or name rows: nothing to step.
 const std::vector<std::string>& parameters_without_steps();
 
-/// What a parameter's steps did over many programs. An anomaly: a run with more of what helps, or less of what
-/// costs, that took longer.
+/// Results of a parameter's steps over many programs. An anomaly: a run with more of what helps, or less of
+/// what costs, that took longer.
 struct Anomalies {
-    uint64_t pairs = 0;      ///< of runs, one step apart
+    uint64_t pairs = 0;      ///< pairs of runs, one step apart
     uint64_t changed = 0;    ///< ... that took different times
     uint64_t anomalous = 0;  ///< ... of which the better one took longer
     double worst = 0;        ///< longer by this share
     std::string worst_at;    ///< platform, seed, step
-    double sum = 0;          ///< of better time / worse time - 1; of a direction below 0
+    double sum = 0;          ///< sum of better time / worse time - 1; of a direction below 0
 };
 
-/// The shipped devices that take part, half of the programs with a DRAM controller.
+/// Returns the shipped devices that take part, half of the programs with a DRAM controller.
 const std::vector<std::string>& metamorphic_platforms();
 
 /// Runs random programs on a device, and on it with each parameter one step up and one down.
 class Metamorphic {
   public:
     explicit Metamorphic(const std::string& platform);
-    /// One program: its seed says what it is.
+    /// Runs one program: its seed says what it is.
     void run(uint64_t seed);
     const std::map<std::string, Anomalies>& found() const { return found_; }
 
@@ -66,7 +66,7 @@ class Metamorphic {
 
 void add(std::map<std::string, Anomalies>& to, const std::map<std::string, Anomalies>& from);
 
-/// The largest anomaly that docs/anomalies.md states for a parameter; 0 where it lists none.
+/// Returns the largest anomaly that docs/anomalies.md states for a parameter; 0 where it lists none.
 double anomaly_bound(const std::string& path);
 
 }  // namespace kpu::model

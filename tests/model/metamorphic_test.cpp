@@ -39,7 +39,7 @@ TEST(Metamorphic, EveryParameterIsStepped) {
     }
 }
 
-/// relu of every second element of a block.
+/// Runs relu of every second element of a block.
 Outcome run_strided(const std::vector<Change>& changes, ElemType type = ElemType::f32) {
     using builder::tensor;
     const auto platform = platform_with("tile32", changes);

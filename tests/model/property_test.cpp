@@ -1,4 +1,4 @@
-// What holds for every program: random ones on devices of one and of four engines.
+// Invariants of every program: random ones on devices of one and of four engines.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ void expect_close(double a, double b, const char* what) {
     EXPECT_LE(std::abs(a - b), tolerance * std::max(std::abs(a), std::abs(b))) << what;
 }
 
-/// Energy by component, action, operation, time bin and row of ops.csv is the same total.
+/// Checks that energy by component, action, operation, time bin and row of ops.csv is the same total.
 void expect_energy_closes(traces::EnergyLedger& ledger, const Outcome& r) {
     const traces::EnergyTotals& totals = ledger.totals();
     const double total = totals.total();
@@ -41,7 +41,7 @@ void expect_energy_closes(traces::EnergyLedger& ledger, const Outcome& r) {
     expect_close(r.stats.real("energy.total_uj") * 1e6, total, "energy.total_uj");
 }
 
-/// What the statistics count is what the memory sockets of the units moved.
+/// Checks that what the statistics count is what the memory sockets of the units moved.
 void expect_sockets_moved_all_bytes(const Device& device, const traces::StatSet& stats) {
     std::array<uint64_t, 3> read{}, written{};
     for (size_t u = 0; u < device.units().size(); ++u) {
@@ -92,7 +92,7 @@ void expect_power_closes(const proto::Platform& platform, const BoundProgram& pr
     EXPECT_TRUE(all == 0) << "operations";
 }
 
-/// A run in steps of `step` cycles, cut off after `limit`.
+/// Measures a run in steps of `step` cycles, cut off after `limit`.
 Outcome measure(const proto::Platform& platform, const BoundProgram& program, DeviceOptions options,
                 values::MemoryImage* memory = nullptr, Cycles step = Device::no_limit,
                 Cycles limit = Device::no_limit) {
@@ -145,7 +145,7 @@ void expect_every_cycle_has_a_cause(const proto::Platform& platform, const Outco
 /// A task as the events tell it, with the bytes that it reads and writes.
 struct Execution {
     uint32_t statement = 0;
-    std::map<int, int64_t> loops;  ///< by depth
+    std::map<int, int64_t> loops;  ///< indexed by depth
     uint64_t begin = 0, end = 0;   ///< ps
     bool began = false;
     struct Bytes {
@@ -299,7 +299,8 @@ std::vector<Change> random_changes(uint64_t seed) {
     return changes;
 }
 
-/// The program with a token written down that others imply: of a task, what one of its producers waits for.
+/// Returns the program with a token written down that others imply: of a task, what one of its producers
+/// waits for.
 std::optional<BoundProgram> with_implied_token(const BoundProgram& program, uint64_t seed) {
     std::vector<std::pair<size_t, uint32_t>> choices;  // task, statement
     const auto parent = [&](uint32_t statement) { return program.statements[statement].parent; };
@@ -322,7 +323,7 @@ std::optional<BoundProgram> with_implied_token(const BoundProgram& program, uint
     return more;
 }
 
-/// A token that others imply changes neither the schedule nor any cause.
+/// Checks that a token which others imply changes neither the schedule nor any cause.
 void expect_implied_token_changes_nothing(const proto::Platform& platform, const BoundProgram& program,
                                           uint64_t seed) {
     const std::optional<BoundProgram> more = with_implied_token(program, seed);
@@ -336,7 +337,7 @@ void expect_implied_token_changes_nothing(const proto::Platform& platform, const
     expect_same(states(*more), states(program), "a token that others imply");
 }
 
-/// Every property of one program; true when it ran to its end without a hazard.
+/// Checks every property of one program; true when it ran to its end without a hazard.
 bool check_program(const proto::Platform& platform, uint64_t seed, bool careless, bool all_opcodes) {
     const RandomProgram random(platform, seed, careless, all_opcodes);
     const auto module = std::make_shared<Module>(random.program().build());

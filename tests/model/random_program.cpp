@@ -92,7 +92,7 @@ void RandomProgram::task() {
     }
 }
 
-/// From the input, to L2 or straight to an L1.
+/// Loads from the input, to L2 or straight to an L1.
 void RandomProgram::load() {
     const bool direct = chance(40);
     const auto engine = static_cast<unsigned>(draw(0, static_cast<int64_t>(engines_.size()) - 1));
@@ -108,7 +108,7 @@ void RandomProgram::load() {
            direct ? UnitKind::sdma : UnitKind::sdma, 0);
 }
 
-/// Between two levels, in any direction.
+/// Moves between two levels, in any direction.
 void RandomProgram::move() {
     const auto from_level = static_cast<Level>(draw(0, 2));
     const auto to_level = static_cast<Level>(draw(0, 2));
@@ -122,7 +122,7 @@ void RandomProgram::move() {
            UnitKind::sdma, 0);
 }
 
-/// L1 to L2 by a store, sometimes on to DDR.
+/// Saves from L1 to L2 by a store, sometimes on to DDR.
 void RandomProgram::save() {
     const auto from = written_tile(Level::l1, ElemType::i8);
     const auto to = target(Level::l2, 0, ElemType::i8);
@@ -135,7 +135,7 @@ void RandomProgram::save() {
            UnitKind::sdma, 0);
 }
 
-/// A matrix product in one L1, into i8 or accumulating in i32.
+/// Adds a matrix product in one L1, into i8 or accumulating in i32.
 void RandomProgram::product() {
     const auto a = written_tile(Level::l1, ElemType::i8);
     if (!a) return;
@@ -156,7 +156,7 @@ void RandomProgram::product() {
     finish(work, reads, *y, UnitKind::nmu, engines_[engine].get().array().count());
 }
 
-/// relu or add, in an L1, or in L2 on any engine.
+/// Adds relu or add, in an L1, or in L2 on any engine.
 void RandomProgram::vector_work() {
     const Level level = chance(70) ? Level::l1 : Level::l2;
     const auto a = written_tile(level, ElemType::i8);
@@ -231,7 +231,7 @@ Task RandomProgram::view_task(const Tile& a, const Tile& b, const Tile& y, bool&
     }
 }
 
-/// i32 sums back to i8.
+/// Narrows i32 sums back to i8.
 void RandomProgram::narrow() {
     const auto from = written_tile(Level::l1, ElemType::i32);
     if (!from) return;

@@ -35,7 +35,7 @@ class RandomProgram {
         std::vector<builder::Task> readers;
     };
     struct Scope {
-        builder::Expr index;  ///< of the iteration, from 0
+        builder::Expr index;  ///< index of the iteration, from 0
         int64_t trip = 1, window = 1;
     };
     struct Arena {
@@ -57,7 +57,7 @@ class RandomProgram {
     void save();
     void product();
     void vector_work();
-    /// One task of a random vector opcode from tiles a and b into tile y.
+    /// Returns one task of a random vector opcode from tiles a and b into tile y.
     builder::Task any_vector_task(const Tile& a, const Tile& b, const Tile& y, bool& uses_b);
     builder::Task view_task(const Tile& a, const Tile& b, const Tile& y, bool& uses_b);
     void narrow();

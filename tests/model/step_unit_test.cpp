@@ -57,11 +57,11 @@ class RoundsUnit : public Unit {
     }
 
     TaskCommand* command_ = nullptr;
-    TaskPlan plan_;  ///< of the task that executes: filled in as it goes on
+    TaskPlan plan_;  ///< plan of the task that executes: filled in as it goes on
     std::unique_ptr<StreamTransaction> operand_, result_;
 };
 
-/// A load into L1, then two tasks of the unit, one behind the other.
+/// Adds a load into L1, then two tasks of the unit, one after the other.
 void add_tasks(builder::Program& p) {
     const auto type = builder::tensor(ElemType::i8, {64});
     const auto in = p.buffer("in", Level::l2, 64);

@@ -27,7 +27,7 @@ struct Operand {
     std::vector<int64_t> strides = {};  ///< elements; empty: row-major
 };
 
-/// One task whose operands lie in L1 of tile32: 32 lanes, ports of 128 bytes, latency 8.
+/// Returns one task whose operands lie in L1 of tile32: 32 lanes, ports of 128 bytes, latency 8.
 Result run_one(const std::string& opcode, const std::vector<Operand>& inputs,
                const std::vector<Operand>& outputs, const std::function<void(Task&)>& attrs = {},
                const std::string& unit = "e0_cstl0") {

@@ -16,7 +16,7 @@ let a = region(B, 0, 64)
 let b = region(B, 64, 64)
 )";
 
-/// The carried tokens of a statement as "task/loop/distance".
+/// Returns the carried tokens of a statement as "task/loop/distance".
 std::vector<std::string> carried_of(const KPUProgram& program, int statement) {
     std::vector<std::string> result;
     for (const proto::Carried& c : program.statement(statement).task().carried())
@@ -73,7 +73,7 @@ TEST(carried_tokens, mistakes_are_named) {
         {"#! deps t[k-2147483649]\nt = transfer.async(dst=a, src=b)", "1 to 2147483648 are allowed"},
         {"#! deps t[k+1]\nt = transfer.async(dst=a, src=b)", "expected `-`"},
         {"#! deps t[j-1]\nt = transfer.async(dst=a, src=b)",
-         "`j` is no variable of a loop around this task. Fix: did you mean `k`?"},
+         "`j` is not a variable of a loop around this task. Fix: did you mean `k`?"},
         {"#! deps u[k-1]\nt = transfer.async(dst=a, src=b)", "unknown token `u`. Fix: did you mean `t`?"},
         {"#! deps before[k-1]\nt = transfer.async(dst=a, src=b)",
          "task `before` stands before the loop, which repeats nothing of it. Fix: name a task of the loop, "

@@ -13,7 +13,7 @@ namespace {
 using proto::ExprToken;
 using ::testing::ElementsAre;
 
-/// Postfix text of an expression: "2 i * c0 +".
+/// Returns the postfix text of an expression: "2 i * c0 +".
 std::string postfix(const proto::Expr& expr) {
     std::string text;
     for (const ExprToken& token : expr.token()) {

@@ -15,7 +15,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-/// As front ends write programs.
+/// A program as front ends write it.
 constexpr const char* compiled = R"(device "swkpu-v1"
 program net:
 

@@ -262,7 +262,7 @@ class RandomProgram {
         tokens_.push_back(t);
     }
 
-    /// Any opcode of the table with as many operands as it may have and a value for each attribute.
+    /// Adds any opcode of the table with as many operands as it may have and a value for each attribute.
     builder::Task compute(const std::string& name, const builder::Region& a, const builder::Region& b) {
         const OpcodeSpec& spec = opcode_table()[pick(opcode_table().size())];
         if (spec.movement || is_launch(spec)) return p_.transfer(name, b, a);

@@ -9,7 +9,7 @@
 
 namespace kpu::nem {
 
-/// A loader over texts in memory; paths are names.
+/// Returns a loader over texts in memory; paths are names.
 inline FileLoader memory_loader(std::map<std::string, std::string> files) {
     return
         [files = std::move(files)](const std::string& name, const std::string&) -> std::optional<SourceFile> {

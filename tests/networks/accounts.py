@@ -63,11 +63,11 @@ class Network:
         self.macs = 0
 
     def pick(self, *choices: int) -> int:
-        """One of these."""
+        """Return one of these."""
         return int(self.random.choice(choices))
 
     def weight(self, *shape: int) -> str:
-        """A constant of small random numbers."""
+        """Return a constant of small random numbers."""
         name = f"w{len(self.weights)}"
         scale = 1 / math.sqrt(max(1, math.prod(shape[1:])))
         data = self.random.normal(0, scale, shape).astype(np.float32)
@@ -75,7 +75,7 @@ class Network:
         return name
 
     def add(self, kind: str, inputs: Sequence[str], shape: tuple[int, ...], **attributes: object) -> str:
-        """A node with one output of this shape."""
+        """Return a node with one output of this shape."""
         name = f"v{len(self.nodes)}"
         self.nodes.append(
             helper.make_node(kind, list(inputs), [name], name=f"n{len(self.nodes)}", **attributes)
@@ -131,7 +131,7 @@ def conv_transpose(net: Network, x: str) -> str:
 
 
 def pool(net: Network, x: str) -> str:
-    """A maximum or a mean."""
+    """Return a maximum or a mean."""
     n, c, h, w = net.shapes[x]
     k, stride = net.pick(2, 3), net.pick(1, 2)
     y = tuple((side - k) // stride + 1 for side in (h, w))
@@ -148,7 +148,7 @@ def activation(net: Network, x: str) -> str:
 
 
 def residual(net: Network, x: str) -> str:
-    """A sum or product of two branches, or with a constant of one row."""
+    """Return a sum or product of two branches, or with a constant of one row."""
     shape = net.shapes[x]
     kind = str(net.random.choice(["Add", "Mul", "Sub", "Max"]))
     if net.random.random() < 0.5:
@@ -193,13 +193,13 @@ def softmax(net: Network, x: str) -> str:
 
 
 def norm(net: Network, x: str) -> str:
-    """A layer norm of the last dimension."""
+    """Return a layer norm of the last dimension."""
     size = net.shapes[x][-1]
     return net.add("LayerNormalization", [x, net.weight(size), net.weight(size)], net.shapes[x], axis=-1)
 
 
 def reduce(net: Network, x: str) -> str:
-    """A sum of the last dimension, which stays as one."""
+    """Return a sum of the last dimension, which stays as one."""
     kind = str(net.random.choice(["ReduceMean", "ReduceMax", "ReduceSum"]))
     net.weights.append(numpy_helper.from_array(np.array([-1]), f"w{len(net.weights)}"))
     return net.add(kind, [x, net.weights[-1].name], (*net.shapes[x][:-1], 1), keepdims=1)
@@ -219,7 +219,7 @@ def matmul(net: Network, x: str) -> str:
 
 
 def gemm(net: Network, x: str) -> str:
-    """A dense layer."""
+    """Return a dense layer."""
     m, k = net.shapes[x]
     out = net.pick(4, 10, 64, 200)
     net.macs += m * k * out
@@ -227,7 +227,7 @@ def gemm(net: Network, x: str) -> str:
 
 
 def gather(net: Network, x: str) -> str:
-    """Some rows of the second dimension, in another order."""
+    """Return some rows of the second dimension, in another order."""
     shape = net.shapes[x]
     rows = net.random.integers(0, shape[1], max(1, shape[1] // 2))
     net.weights.append(numpy_helper.from_array(rows.astype(np.int64), f"w{len(net.weights)}"))
@@ -235,7 +235,7 @@ def gather(net: Network, x: str) -> str:
 
 
 def top_k(net: Network, x: str) -> str:
-    """The largest of each row: a kernel whose steps depend on values."""
+    """Return the largest of each row: a kernel whose steps depend on values."""
     shape = net.shapes[x]
     k = net.pick(1, max(1, shape[-1] // 4), shape[-1])
     net.weights.append(numpy_helper.from_array(np.array([k]), f"w{len(net.weights)}"))
@@ -269,7 +269,7 @@ MATRIX: tuple[Step, ...] = (gemm, gemm, reduce)
 
 
 def network(seed: int) -> tuple[onnx.ModelProto, int]:
-    """A chain of 2 to 7 steps with branches, and its MACs."""
+    """Return a chain of 2 to 7 steps with branches, and its MACs."""
     net = Network(seed)
     image = net.random.random() < 0.7
     size = net.pick(5, 8, 16, 28)
@@ -308,7 +308,7 @@ class Run(NamedTuple):
 
 
 def problems(kpusim: str, model: Path, macs: int, run: Run) -> list[str] | None:
-    """What does not hold; None where the device refuses the network."""
+    """Say what does not hold; None where the device refuses the network."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "run"
         calibrate = ["--calibrate", "random:1"] if run.precision.startswith(("int", "fp8")) else []

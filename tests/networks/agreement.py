@@ -20,7 +20,7 @@ from pathlib import Path
 
 from page import DEVICES, MODELS, Case, cases, export, refusal
 
-#: What a refusal may be for; the rest of the text names the tensor or the type.
+#: Reasons that a refusal may have; the rest of the text names the tensor or the type.
 ALLOWED = ("does not fit", "has no", "type")
 FILL = ("--fill", "random:5")
 
@@ -31,7 +31,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
 
 
 def verdict(kpusim: str, model: Path, case: Case) -> tuple[bool, str]:
-    """Whether all holds, and what to print."""
+    """Return whether all holds, and what to print."""
 
     def told(*arguments: object) -> None:
         subprocess.run([kpusim, *map(str, arguments)], check=True, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""How far a compiled network is from float32, end to end: signal to noise after subtracting the mean output.
+"""Distance of a compiled network from float32, end to end: signal to noise after subtracting the mean output.
 
 usage: centred.py KPUSIM MODEL.onnx NETWORK DEVICE PRECISION [--inputs N] [--group-size N]
 
@@ -29,12 +29,12 @@ Arrays = list[NDArray[np.generic]]
 
 
 def batches(network: str, count: int, seed: int) -> list[Arrays]:
-    """All inputs of a network, by batch."""
+    """Return all inputs of a network, by batch."""
     return [[x.numpy() for x in samples(network, BATCH, seed + i)] for i in range(count)]
 
 
 def in_float32(model: Path, given: list[Arrays]) -> tuple[list[str], dict[str, NDArray[np.float64]]]:
-    """Names of the inputs, and what ONNX Runtime computes: floats of all batches, by output."""
+    """Return the names of the inputs, and what ONNX Runtime computes: floats of all batches, by output."""
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     names = [port.name for port in session.get_inputs()]
     outputs = [port.name for port in session.get_outputs()]

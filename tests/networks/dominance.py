@@ -47,7 +47,7 @@ NETWORKS = (
     "mobilenet_v3_small bert_layer lstm small_unet vit_tiny gpt2_decode mobilenet_v2 resnet18 yolov8n "
     "resnet50 bert_base"
 ).split()
-#: What is doubled together, where the platform says it.
+#: Parameters that are doubled together, where the platform says them.
 DOUBLED = {
     "engines": ("engine.count",),
     "arrays per engine": ("engine.array.count",),
@@ -100,17 +100,17 @@ class Times(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Of the two programs on the larger device."""
+        """Ratio of the two programs on the larger device."""
         return self.larger / self.retargeted
 
     @property
     def growth(self) -> float:
-        """Of the larger device over the smaller one."""
+        """Ratio of the larger device to the smaller one."""
         return self.larger / self.smaller
 
 
 def values_of(device: str) -> dict[str, float]:
-    """What the platform says of what is doubled."""
+    """Return what the platform says of what is doubled."""
     message = text_format.Parse(Platform.load(device).text(), platform_pb2.Platform())
     values = {}
     for path in {each for paths in DOUBLED.values() for each in paths}:
@@ -129,7 +129,7 @@ def values_of(device: str) -> dict[str, float]:
 
 
 def numbers(values: dict[str, float], paths: tuple[str, ...], factor: float) -> dict[str, float]:
-    """Of parameters that are there, `factor` times as large; counts at least 1."""
+    """Return parameters that are there, `factor` times as large; counts at least 1."""
     scaled = {}
     for path in paths:
         if not values.get(path):
@@ -140,7 +140,7 @@ def numbers(values: dict[str, float], paths: tuple[str, ...], factor: float) -> 
 
 
 def sets(chosen: dict[str, float | str]) -> tuple[str, ...]:
-    """As options."""
+    """Return them as options."""
     return tuple(
         f"{path}={value:g}" if isinstance(value, float) else f"{path}={value}"
         for path, value in chosen.items()
@@ -174,7 +174,7 @@ def point_of(seed: int, number: int, arguments: argparse.Namespace) -> Point:
 
 
 def layer(number: int) -> onnx.ModelProto:
-    """One operation, or one with what is fused to it."""
+    """Return one operation, or one with what is fused to it."""
     rng = np.random.default_rng([7, number])
     side, k, n = (int(rng.integers(6, 72)), *(int(2 ** rng.uniform(3, 9.5)) for _ in range(2)))
     rows = int(2 ** rng.uniform(3, 10))
@@ -217,7 +217,7 @@ def layer(number: int) -> onnx.ModelProto:
 
 
 class RefusedError(Exception):
-    """By the command, whose last line it is."""
+    """Refusal by the command, whose last line it is."""
 
 
 def told(command: list[str]) -> None:
@@ -283,7 +283,7 @@ def times_of(kpusim: str, point: Point) -> Times | str:
 
 
 def excess(point: Point, times: Times) -> str:
-    """What is slower than asked for; nothing: none is."""
+    """Say what is slower than asked for; nothing: none is."""
     slow = [f"{times.ratio:.3f} of the smaller device's program"] if times.ratio > BOUND[point.effort] else []
     slow += [f"{times.growth:.3f} of the smaller device"] if times.growth > SLOWER else []
     return ", ".join(slow)

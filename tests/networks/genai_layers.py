@@ -35,7 +35,7 @@ Array = NDArray[Any]
 LAYERS, HIDDEN, INNER, WORDS, HEADS, GROUPS, SIZE = 2, 64, 96, 80, 4, 2, 16
 PROMPT, MOST, BLOCK = 5, 16, 32
 
-#: By how much of an output's range the results of a precision may be wrong.
+#: Bounds on errors, as shares of an output's range, for the results of a precision.
 BOUNDS = {"f32": 1e-4, "fp16": 2e-2, "int4 in fp16": 4e-2, "int4": 8e-2}
 #: Which have its products.
 DEVICES = {
@@ -49,7 +49,7 @@ CACHES = ("buffer", "bound", "growing", "positions")
 
 @dataclass
 class Family:
-    """What differs between architectures."""
+    """Differences between architectures."""
 
     packed: bool = False  # one product for queries, keys and values; one for both sides of the gate
     bias: bool = False  # of queries, keys and values
@@ -59,7 +59,7 @@ class Family:
     cap: float = 0.0  # of scores
     last_cap: float = 0.0  # of logits
     gelu: bool = False
-    outer_norms: bool = False  # behind attention and the rest of the layer, too
+    outer_norms: bool = False  # after attention and the rest of the layer, too
     sinks: bool = False  # a number of each head in its softmax
     experts: int = 0  # of which two compute each row
 
@@ -84,7 +84,7 @@ class Builder:
         self.tensors: list[TensorProto] = []
 
     def add(self, type_: str, inputs: list[str], output: str, **attributes: Any) -> str:  # noqa: ANN401
-        """A node of ONNX, or of com.microsoft (`theirs`)."""
+        """Return a node of ONNX, or of com.microsoft (`theirs`)."""
         domain = "com.microsoft" if attributes.pop("theirs", False) else ""
         outputs = [output, *attributes.pop("more", [])]
         self.nodes.append(
@@ -93,12 +93,12 @@ class Builder:
         return output
 
     def weight(self, name: str, array: Array) -> str:
-        """A constant."""
+        """Return a constant."""
         self.tensors.append(numpy_helper.from_array(array, name))
         return name
 
     def floats(self, name: str, *shape: int, around: float = 0.0, wide: float = 1.0) -> str:
-        """A random constant."""
+        """Return a random constant."""
         return self.weight(name, (around + wide * self.rng.standard_normal(shape)).astype(np.float32))
 
     def product(self, x: str, name: str, k: int, n: int) -> str:
@@ -113,12 +113,12 @@ class Builder:
         return self.add("MatMulNBits", operands, name, theirs=True, **sizes)
 
     def norm(self, x: str, name: str, size: int | None = None) -> str:
-        """An RMS norm; the exporter adds the 1 of Gemma's weights to them."""
+        """Return an RMS norm; the exporter adds the 1 of Gemma's weights to them."""
         weight = self.floats(f"{name}.weight", size or HIDDEN, around=1.0, wide=0.1)
         return self.add("SimplifiedLayerNormalization", [x, weight], name, axis=-1, epsilon=1e-6)
 
     def skip_norm(self, skip: str, x: str, name: str) -> tuple[str, str]:
-        """The norm of a sum, and the sum."""
+        """Return the norm of a sum, and the sum."""
         weight = self.floats(f"{name}.weight", HIDDEN, around=1.0, wide=0.1)
         more = ["", "", f"{name}.sum"]
         made = self.add(
@@ -132,7 +132,7 @@ class Builder:
         return made, more[2]
 
     def head_norm(self, x: str, name: str, heads: int) -> str:
-        """A norm of each head, as the exporter writes it."""
+        """Return a norm of each head, as the exporter writes it."""
         apart = self.weight(f"{name}.apart", np.array([0, -1, SIZE], np.int64))
         joined = self.weight(f"{name}.joined", np.array([0, -1, heads * SIZE], np.int64))
         rows = self.add("Reshape", [x, apart], f"{name}.rows")
@@ -209,7 +209,7 @@ class Builder:
         )
 
     def gated(self, x: str, at: str) -> str:
-        """The rest of a layer."""
+        """Return the rest of a layer."""
         if self.family.experts:
             return self.chosen(x, at)
         if self.family.packed:
@@ -227,7 +227,7 @@ class Builder:
         return self.product(self.add("Mul", [acted, up], f"{at}.inner"), f"{at}.down", INNER, HIDDEN)
 
     def lengths(self) -> None:
-        """How many keys count, out of the mask."""
+        """Count how many keys count, out of the mask."""
         one = self.weight("one", np.array([1], np.int64))
         self.add("ReduceSum", ["attention_mask", one], "mask_sum", keepdims=0)
         self.add("Sub", ["mask_sum", one], "last")
@@ -269,7 +269,7 @@ class Builder:
         return self.finished()
 
     def finished(self) -> onnx.ModelProto:
-        """The model of these nodes."""
+        """Return the model of these nodes."""
         info = helper.make_tensor_value_info
         inputs = [
             info(name, TensorProto.INT64, [1, size])
@@ -288,7 +288,7 @@ class Builder:
 
 @dataclass
 class Step:
-    """What one call takes: everything but the cache."""
+    """Operands of one call: everything but the cache."""
 
     ids: Array
     seen: int  # rows before it
@@ -296,7 +296,7 @@ class Step:
 
 
 def steps_of(cache: str, count: int, seed: int) -> list[Step]:
-    """A prompt and single rows behind it."""
+    """Make a prompt and single rows after it."""
     words = np.random.default_rng(seed).integers(0, WORDS, (1, PROMPT + count))
     made = []
     for start, rows in [(0, PROMPT), *((PROMPT + i, 1) for i in range(count))]:
@@ -309,7 +309,7 @@ def steps_of(cache: str, count: int, seed: int) -> list[Step]:
 
 
 def empty_cache(cache: str) -> dict[str, Array]:
-    """What stands before the prompt."""
+    """Return what stands before the prompt."""
     rows = 0 if cache == "growing" else MOST
     names = [f"{layer}.{name}" for layer in range(LAYERS) for name in ("key", "value")]
     return {name: np.zeros((1, GROUPS, rows, SIZE), np.float32) for name in names}
@@ -324,12 +324,12 @@ class Call:
     outputs: dict[str, Array]
 
     def inputs(self, past: Mapping[str, Array], mask: bool) -> dict[str, Array]:
-        """Of the model, with some cache; the mask may be bound."""
+        """Return the inputs of the model, with some cache; the mask may be bound."""
         given = {"input_ids": self.step.ids} | ({"attention_mask": self.step.mask} if mask else {})
         return given | {f"past_key_values.{name}": array for name, array in past.items()}
 
     def shapes(self) -> tuple[int, ...]:
-        """Rows, keys that there are, rows of the cache."""
+        """Return the rows, keys that there are, rows of the cache."""
         return self.step.ids.shape[1], self.step.mask.shape[1], next(iter(self.past.values())).shape[2]
 
 
@@ -339,7 +339,7 @@ def next_cache(outputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def by_runtime(session: onnxruntime.InferenceSession, cache: str, count: int, seed: int) -> list[Call]:
-    """All steps by ONNX Runtime."""
+    """Return all steps by ONNX Runtime."""
     names = [output.name for output in session.get_outputs()]
     past, calls = empty_cache(cache), []
     for step in steps_of(cache, count, seed):
@@ -386,7 +386,7 @@ class Ours:
         return ["--calibrate", folder]
 
     def program(self, call: Call) -> Path:
-        """Of its shapes and, where the mask is bound, its place."""
+        """Return the program of its shapes and, where the mask is bound, its place."""
         key = call.shapes()
         if key not in self.programs or self.cache == "bound":
             path = self.folder / f"program{len(self.programs)}.kpu"
@@ -403,7 +403,7 @@ class Ours:
         return self.programs[key]
 
     def __call__(self, call: Call, past: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs."""
+        """Return the outputs."""
         given = call.inputs(past, self.cache in ("buffer", "growing"))
         place = ["--param", f"position={call.step.seen}"] if self.cache == "positions" else []
         words = [word for name, array in given.items() for word in ("--input", self.saved(name, array))]
@@ -413,7 +413,7 @@ class Ours:
 
 
 def worst_error(kpusim: str, family: str, device: str, precision: str, cache: str, count: int) -> float:
-    """Of all steps and outputs, relative to the range of each; each side has its own cache."""
+    """Return the worst error of all steps and outputs, relative to each range; each side has its cache."""
     with tempfile.TemporaryDirectory() as name:
         model = Path(name) / "decoder.onnx"
         onnx.save(Builder(FAMILIES[family], precision.startswith("int4"), 7).model(), model)

@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 
 def config(name: str, **sizes: Any) -> Callable[[], Any]:  # noqa: ANN401
-    """A configuration of transformers."""
+    """Return a configuration of transformers."""
     return lambda: getattr(transformers, name)(**sizes)
 
 
@@ -135,13 +135,13 @@ class Named(nn.Module):
         self.eval()
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """By the names of the kind."""
+        """Call the model by the names of the kind."""
         made = self.model(**dict(zip(self.kind.inputs, inputs, strict=True)))
         return tuple(made[name] for name in self.kind.outputs)
 
 
 def inputs_of(kind: Kind) -> tuple[Tensor, ...]:
-    """Numbers from a seed; the last two words do not count."""
+    """Return the numbers from a seed; the last two words do not count."""
     generator = torch.Generator().manual_seed(5)
     mask = torch.ones(1, 7, dtype=torch.int64)
     mask[0, 5:] = 0

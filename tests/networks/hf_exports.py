@@ -39,13 +39,13 @@ from torch import Tensor
 Array = NDArray[Any]
 
 PROMPT = 5
-#: By how much of an output's range the results of a precision may be wrong.
+#: Bounds on errors, as shares of an output's range, for the results of a precision.
 BOUNDS = {"f32": 1e-4, "fp16": 2e-2, "int4": 4e-2}
 DEVICES = {"f32": "tile32", "fp16": "swkpu-v2", "int4": "swkpu-v2"}
 
 
 class Point(NamedTuple):
-    """What is exported, how, and in which precision it runs."""
+    """Point of the table: what is exported, how, and in which precision it runs."""
 
     model: str
     exporter: str
@@ -144,7 +144,7 @@ class Ours:
             raise StepError(f"{' '.join(words)}\n{done.stderr}")
 
     def __call__(self, model: Path, arrays: dict[str, Array], outputs: list[str] | None) -> list[Array]:
-        """The outputs; without names all, in the order of the model."""
+        """Return the outputs; without names all, in the order of the model."""
         out = self.folder / "out"
         words = []
         graph = onnx.load(model, load_external_data=False).graph
@@ -176,7 +176,7 @@ def by_runtime(path: Path, arrays: dict[str, Array]) -> list[Array]:
 
 
 def apart(got: Array, wanted: Array) -> float:
-    """The largest difference, relative to the range."""
+    """Return the largest difference, relative to the range."""
     return float(np.abs(got.astype(np.float64) - wanted).max() / np.abs(wanted).max())
 
 
@@ -188,7 +188,7 @@ def judge(runtimes: list[Tensor], torchs: list[Tensor]) -> None:
 
 
 def exported(module: WithCache, given: tuple[Tensor, ...], outputs: int, point: Point, path: Path) -> Path:
-    """The model of a file; an export that fails is a failure of the exporter, told apart."""
+    """Return the model of a file; an export that fails is a failure of the exporter, told apart."""
     if not path.exists():
         try:
             with quiet():
@@ -201,7 +201,7 @@ def exported(module: WithCache, given: tuple[Tensor, ...], outputs: int, point: 
 
 
 def worst_error(kpusim: str, point: Point, device: str, steps: int, folder: Path) -> float:
-    """Of all outputs of the prompt and all steps, relative to the range of each."""
+    """Return the worst error of all outputs of the prompt and all steps, relative to the range of each."""
     module = WithCache(decoder(point.model, point.attention))
     precision = {"int4": "fp16"}.get(point.precision, point.precision)
     ours = Ours(kpusim, folder, ["--platform", device, "--precision", precision])
@@ -234,7 +234,7 @@ def worst_error(kpusim: str, point: Point, device: str, steps: int, folder: Path
 
 
 def points_of(options: argparse.Namespace) -> list[Point]:
-    """All that were asked for, or a sample of them."""
+    """Return all that were asked for, or a sample of them."""
     every = [
         Point(*each)
         for each in itertools.product(

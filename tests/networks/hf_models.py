@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 WORDS, HIDDEN, WINDOW = 96, 64, 4
 
-#: What most configurations have.
+#: Settings that most configurations have.
 USUAL: dict[str, Any] = {
     "vocab_size": WORDS,
     "hidden_size": HIDDEN,
@@ -44,7 +44,7 @@ LATENT = {
 }
 GPT = {"n_embd": HIDDEN, "n_layer": 2, "n_head": 4, "n_positions": 64}
 
-#: What differs from the usual.
+#: Settings that differ from the usual.
 DECODERS: dict[str, dict[str, Any]] = {
     "llama": {},
     "mistral": {"sliding_window": WINDOW},
@@ -122,10 +122,10 @@ DECODERS: dict[str, dict[str, Any]] = {
 }
 
 
-#: Those that have no other attention.
+#: Models that have no other attention.
 EAGER = "gemma2 mamba bloom gpt_oss gpt_neo mpt mamba2 falcon_mamba rwkv vaultgemma xglm".split()
 
-#: Those that torch's older exporter refuses, or makes another function of.
+#: Models that torch's older exporter refuses, or makes another function of.
 ONLY_DYNAMO = (
     "mamba mamba2 falcon_mamba jamba lfm2 qwen3_next deepseek_v2 glm glm4 cohere cohere2 apertus diffllama "
     "ernie4_5 ernie4_5_moe helium"
@@ -133,7 +133,7 @@ ONLY_DYNAMO = (
 
 
 def configured(name: str, more: dict[str, Any]) -> Any:  # noqa: ANN401
-    """A configuration of an architecture."""
+    """Return a configuration of an architecture."""
     chosen = USUAL | more
     kind = type(transformers.AutoConfig.for_model(name))
     own = {key for key in chosen if isinstance(getattr(kind, key, None), property)}
@@ -155,7 +155,7 @@ def spread(model: nn.Module, seed: int) -> None:
 
 
 def decoder(name: str, attention: str = "sdpa", seed: int = 1) -> nn.Module:
-    """A decoder with a head."""
+    """Return a decoder with a head."""
     torch.manual_seed(seed)
     config = configured(name, DECODERS[name])
     config.use_cache = True
@@ -181,7 +181,7 @@ class WithCache(nn.Module):
         self.masked = "attention_mask" in known
 
     def cache(self, past: list[Tensor], length: int) -> Any:  # noqa: ANN401
-        """Of the tensors that `tensors` gave."""
+        """Make a cache of the tensors that `tensors` gave."""
         if self.word == "state":
             return [each.clone() for each in past] or None
         made = transformers.DynamicCache(config=self.model.config)
@@ -210,7 +210,7 @@ class WithCache(nn.Module):
         return made
 
     def tensors(self, cache: Any) -> list[Tensor]:  # noqa: ANN401
-        """All that a cache holds, by layer."""
+        """Return all that a cache holds, by layer."""
         if self.word == "state":
             return list(cache)
         made: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""What the example networks cost on the shipped devices: docs/networks_measured.md and its rooflines.
+"""Costs of the example networks on the shipped devices: docs/networks_measured.md and its rooflines.
 
 usage: page.py KPUSIM [--models FOLDER] [--network NAME]... [--inputs N] [--check]
 
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A row of the page, the cells behind the case; operations for the roofline."""
+    """A row of the page, the cells after the case; operations for the roofline."""
 
     cells: list[str]
     operations: list[dict[str, str]]
@@ -96,7 +96,7 @@ def cases(networks: list[str]) -> Iterator[Case]:
 
 @functools.cache
 def digest() -> str:
-    """Of what the models are made of."""
+    """Return the digest of what the models are made of."""
     return made.contents([EXAMPLES], "torch", "onnx", "onnxscript")
 
 
@@ -135,7 +135,7 @@ def compulsory(listing: Path) -> int:
 
 
 def unread(operation: dict[str, Any]) -> int:
-    """Bytes of rows of its table that a lookup does not read."""
+    """Return the bytes of rows of its table that a lookup does not read."""
     attributes = {each["name"]: each for each in operation["attribute"]}
     table = next(each for name, each in attributes.items() if name.startswith("weight "))
     rows, width = map(int, table["ints"])
@@ -144,7 +144,7 @@ def unread(operation: dict[str, Any]) -> int:
 
 
 def rest_of(stats: dict[str, Any]) -> str:
-    """What the arrays spend most of their time on, beside useful work."""
+    """Return what the arrays spend most of their time on, beside useful work."""
     sums: dict[str, int] = {}
     for name, row in stats.items():
         parts = name.split(".")
@@ -166,7 +166,7 @@ def errors_of(operations: list[dict[str, str]], total: int) -> tuple[float, floa
 
 
 def refusal(error: subprocess.CalledProcessError) -> str:
-    """The first words of the reason, for a cell."""
+    """Return the first words of the reason, for a cell."""
     lines = [line for line in error.stderr.splitlines() if "error:" in line]
     reason = lines[0].split("error:", 1)[1] if lines else f"exit {error.returncode}"
     return reason.split(" Fix:")[0].replace("|", "/").strip()[:120]
@@ -262,7 +262,7 @@ def draw(network: str, measured: Measured) -> None:
 
 
 def decibels(kpusim: str, model: Path, case: Case, inputs: int) -> str:
-    """The cell for accuracy: of a network in a precision."""
+    """Return the cell for accuracy: of a network in a precision."""
     from centred import centred
 
     try:
@@ -272,7 +272,7 @@ def decibels(kpusim: str, model: Path, case: Case, inputs: int) -> str:
 
 
 def known_rows() -> dict[Case, list[str]]:
-    """The rows of the page."""
+    """Return the rows of the page."""
     rows: dict[Case, list[str]] = {}
     for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
         cells = [cell.strip() for cell in line.strip("|").split("|")]

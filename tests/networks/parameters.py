@@ -1,4 +1,4 @@
-"""How well predictions know the parameters of a device: each is turned, compiled for and simulated.
+"""Quality of predictions over the parameters of a device: each is turned, compiled for and simulated.
 
 usage: parameters.py KPUSIM MODEL.onnx... [--on PLATFORM:PRECISION] [--only TEXT] [--sample N] [--seed N]
                      [--within TOTAL]
@@ -108,14 +108,14 @@ class Point(NamedTuple):
 
 
 class Cycles(NamedTuple):
-    """Of one compilation."""
+    """Cycles of one compilation."""
 
     predicted: float
     simulated: int
 
 
 def points(only: str) -> list[Point]:
-    """Every parameter at each of its values."""
+    """Return every parameter at each of its values."""
     turned = [(TURNED, ()), (CONTROLLER, BURST)]
     return [
         Point(f"{name}={value}", (*base, *f"{name}={value}".split()), base)
@@ -127,7 +127,7 @@ def points(only: str) -> list[Point]:
 
 
 def cycles(kpusim: str, model: Path, on: str, sets: tuple[str, ...]) -> Cycles | str:
-    """Of a model compiled for the device and run on it; what the compiler says if it refuses."""
+    """Return the cycles of a model compiled for the device; what the compiler says if it refuses."""
     platform, precision = on.split(":")
     device = ["--platform", platform, *(f"--set={each}" for each in sets)]
     calibrate = ["--calibrate", "random:1"] if precision == "int8" else []

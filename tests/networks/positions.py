@@ -30,7 +30,7 @@ SIZES = {
 
 
 def decoder(size: str) -> onnx.ModelProto:
-    """Of these sizes."""
+    """Make a decoder of these sizes."""
     names = ("LAYERS", "HIDDEN", "INNER", "WORDS", "HEADS", "GROUPS", "SIZE", "MOST")
     for name, value in zip(names, SIZES[size], strict=True):
         setattr(genai_layers, name, value)
@@ -47,7 +47,7 @@ class Programs:
         self.options = ["--platform", device, "--precision", "fp16", "--dim", "rows=1", *dims]
 
     def command(self, *arguments: object) -> str:
-        """Its output; ends the script with its error."""
+        """Return its output; ends the script with its error."""
         done = subprocess.run(
             [self.kpusim, *map(str, arguments)], check=False, capture_output=True, text=True
         )
@@ -56,14 +56,14 @@ class Programs:
         return done.stdout
 
     def compiled(self, name: str, *options: object) -> Path:
-        """A program of the model."""
+        """Return a program of the model."""
         path = self.folder / name
         model = self.folder / "decoder.onnx"
         self.command("compile", model, *self.options, *options, "-o", path, "--force")
         return path
 
     def simulated(self, program: Path, *options: object) -> tuple[int, int]:
-        """Cycles, and bytes that DRAM gives and takes."""
+        """Return the cycles, and bytes that DRAM gives and takes."""
         text = self.command("run", program, "--mode", "timing", "--json", *options)
         stats = json.loads(text)["stats"]
         return stats["cycles.total"]["value"], sum(

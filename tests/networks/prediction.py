@@ -1,4 +1,4 @@
-"""How near predicted cycles and energy are to simulated ones, per operation and in all.
+"""Nearness of predicted cycles and energy to simulated ones, per operation and in all.
 
 usage: prediction.py KPUSIM MODEL.onnx... [--on PLATFORM:PRECISION]... [--within TOTAL MEDIAN NINE ENERGY]
 
@@ -30,7 +30,7 @@ SHARE = 0.005
 
 
 class Compared(NamedTuple):
-    """What was predicted of a network, and what the simulation says."""
+    """Predictions for a network, and what the simulation says."""
 
     cycles: int
     total: float  # predicted / simulated

@@ -76,7 +76,7 @@ FORMS = (
 
 
 class Row(NamedTuple):
-    """What became of a model in a form."""
+    """Result of a model in a form."""
 
     result: str  #: right, wrong, refused, told
     text: str
@@ -111,7 +111,7 @@ def files(cache: Path) -> Iterator[Path]:
 
 
 def inputs_of(model: onnx.ModelProto, seed: int) -> dict[str, Array]:
-    """Random ones: pictures of dark bars on light ground, bytes, noise."""
+    """Return random ones: pictures of dark bars on light ground, bytes, noise."""
     rng = np.random.default_rng(seed)
     made: dict[str, Array] = {}
     for port in model.graph.input:
@@ -160,7 +160,7 @@ def weighted(model: onnx.ModelProto) -> None:
 
 
 def loaded(path: Path) -> onnx.ModelProto:
-    """A model of fixed sizes, at least of opset 11, whose weights are initializers."""
+    """Return a model of fixed sizes, at least of opset 11, whose weights are initializers."""
     model = onnx.load(path)
     weighted(model)
     held = {tensor.name for tensor in model.graph.initializer}
@@ -200,7 +200,7 @@ def shortened(model: onnx.ModelProto) -> None:
 
 
 def quantized(form: str, model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
-    """What ONNX Runtime's quantizers write. Weights have seven bits, as of eight it sums pairs in 16 bits."""
+    """Return what ONNX Runtime's quantizers write. Weights have seven bits: it sums pairs in 16 bits."""
     before, after = folder / "floats.onnx", folder / f"{form}.onnx"
     if next(s.version for s in model.opset_import if s.domain in ("", "ai.onnx")) < 13:
         model = onnx.version_converter.convert_version(model, 13)
@@ -227,7 +227,7 @@ def quantized(form: str, model: onnx.ModelProto, folder: Path) -> onnx.ModelProt
 
 
 def graph_of(model: onnx.ModelProto, inputs: dict[str, Array]) -> QdqGraph:
-    """Its nodes with their values by ONNX Runtime; those of constants and shapes are constants."""
+    """Return its nodes with their values by ONNX Runtime; those of constants and shapes are constants."""
     opset = next(s.version for s in model.opset_import if s.domain in ("", "ai.onnx"))
     constants = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     g = QdqGraph(np.random.default_rng(0), opset, half=False)
@@ -259,7 +259,7 @@ def reference(model: onnx.ModelProto, inputs: dict[str, Array]) -> dict[str, Arr
 
 
 def in_floats(kpusim: str, target: Target, model: onnx.ModelProto, allowed: float) -> Row:
-    """The whole against ONNX Runtime."""
+    """Return the whole against ONNX Runtime."""
     inputs = inputs_of(model, 5)
     wanted = reference(model, inputs)
     given = {name: array for name, array in inputs.items() if name not in BOUND}
@@ -281,7 +281,7 @@ def in_floats(kpusim: str, target: Target, model: onnx.ModelProto, allowed: floa
 
 
 def in_steps(kpusim: str, model: onnx.ModelProto) -> Row:
-    """Every node, then the whole."""
+    """Return every node, then the whole."""
     g = graph_of(model, inputs_of(model, 5))
     target = Target(EXACT.platform, (*EXACT.options, *FAST), EXACT.half)
     found = run(kpusim, target, g.model(g.results()), g.inputs)
@@ -306,7 +306,7 @@ def decibel(got: Array, wanted: Array) -> float:
 
 
 def row(kpusim: str, path: Path, form: str, folder: Path) -> Row:
-    """One model in one form."""
+    """Return one model in one form."""
     model = loaded(path)
     types = {node.op_type for node in model.graph.node}
     if form == "f32" and "DynamicQuantizeLinear" in types:

@@ -23,12 +23,12 @@ from qdq_steps import (
 
 
 def any_rank(g: QdqGraph) -> int:
-    """Of a tensor."""
+    """Draw the rank of a tensor."""
     return g.pick([2, 3, 4, 4])
 
 
 def produced(g: QdqGraph) -> str:
-    """A tensor that two read: an input, a product, a view, a function."""
+    """Return a tensor that two read: an input, a product, a view, a function."""
     by = g.pick(["input", "product", "move", "function"])
     g.kind(f"two quantizers of one {by}")
     if by == "input":
@@ -65,7 +65,7 @@ def two_quantizers(g: QdqGraph) -> None:
 
 
 def merged(g: QdqGraph) -> None:
-    """Equal nodes, each with steps of its own behind it."""
+    """Equal nodes, each with steps of its own after it."""
     g.kind("two quantizers of merged nodes")
     x = maybe_rounded(g, source(g, any_rank(g)), 0.4)
     op = g.pick(["Neg", "Sigmoid", "Transpose", "Relu", "Add"])
@@ -127,7 +127,7 @@ def concat(g: QdqGraph) -> None:
 
 
 def pad(g: QdqGraph) -> None:
-    """What is added lies on no step."""
+    """Pad with what lies on no step."""
     g.kind("value of a pad")
     x = rounded(g, source(g, any_rank(g)))
     rank = g.values[x].ndim
@@ -267,7 +267,7 @@ def partial(g: QdqGraph) -> None:
 
 
 def quantized_constant(g: QdqGraph) -> None:
-    """QuantizeLinear of a constant at ties: the zero point is added behind the rounding."""
+    """QuantizeLinear of a constant at ties: the zero point is added after the rounding."""
     g.kind("quantizer of a constant")
     shape = shape_of(g, any_rank(g))
     scale = g.pick([1 / 32, 1 / 16, 0.02])

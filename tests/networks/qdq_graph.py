@@ -48,7 +48,7 @@ INTEGER_PRODUCTS = {
 def with_unsigned_weights(
     node: onnx.NodeProto, values: dict[str, Array]
 ) -> tuple[onnx.NodeProto, dict[str, Array]]:
-    """The same integer product, without i8 behind u8.
+    """Return the same integer product, without i8 after u8.
 
     There ONNX Runtime's kernels for AVX2 add pairs of products in 16 bits, which saturate.
     """
@@ -70,7 +70,7 @@ def with_unsigned_weights(
 
 
 def info(name: str, array: Array) -> onnx.ValueInfoProto:
-    """The declaration of a tensor that holds an array."""
+    """Return the declaration of a tensor that holds an array."""
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
@@ -81,7 +81,7 @@ def model_of(
     outputs: Sequence[onnx.ValueInfoProto],
     opset: int,
 ) -> onnx.ModelProto:
-    """A model of nodes."""
+    """Return a model of nodes."""
     tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(
         list(nodes), "graph", [info(*item) for item in inputs.items()], list(outputs), tensors
@@ -95,7 +95,7 @@ def model_of(
 def compute(
     node: onnx.NodeProto, values: dict[str, Array], constants: dict[str, Array], opset: int
 ) -> list[Array]:
-    """What ONNX Runtime makes of a node alone."""
+    """Return what ONNX Runtime makes of a node alone."""
     node, values = with_unsigned_weights(node, values)
     names = [name for name in dict.fromkeys(node.input) if name]
     given = {name: values[name] for name in names if name not in constants}
@@ -136,11 +136,11 @@ class QdqGraph:
         return bool(self.rng.random() < probability)
 
     def integer(self, low: int, high: int) -> int:
-        """A number, both ends included."""
+        """Return a number, both ends included."""
         return int(self.rng.integers(low, high + 1))
 
     def pick(self, options: Sequence[Any]) -> Any:  # noqa: ANN401
-        """One of them."""
+        """Return one of them."""
         return options[self.integer(0, len(options) - 1)]
 
     # Growing
@@ -151,7 +151,7 @@ class QdqGraph:
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """Nodes of one part; what ONNX Runtime cannot compute leaves nothing behind."""
+        """Nodes of one part; what ONNX Runtime cannot compute leaves nothing."""
         before = len(self.nodes), list(self.live), list(self.outputs)
         self.current = set()
         try:
@@ -163,11 +163,11 @@ class QdqGraph:
             self.kinds[node.output[0]] = self.current
 
     def name(self, stem: str) -> str:
-        """A new name."""
+        """Return a new name."""
         return f"{stem}_{len(self.values)}"
 
     def constant(self, array: object, dtype: object = None) -> str:
-        """An initializer."""
+        """Return an initializer."""
         name = self.name("c")
         self.constants[name] = self.values[name] = np.asarray(array, dtype)
         return name
@@ -178,7 +178,7 @@ class QdqGraph:
         return made.astype(np.float16).astype(np.float32) if self.half else made
 
     def input(self, array: Array) -> str:
-        """An input of the graph."""
+        """Return an input of the graph."""
         if self.half and array.dtype == np.float32:
             array = array.astype(np.float16).astype(np.float32)
         name = self.name("x")
@@ -211,7 +211,7 @@ class QdqGraph:
         return found
 
     def results(self) -> list[str]:
-        """Every tensor that a node makes."""
+        """Return every tensor that a node makes."""
         return [name for node in self.nodes for name in node.output if name]
 
     def ends(self) -> list[str]:
@@ -220,7 +220,7 @@ class QdqGraph:
         return [name for name in self.results() if name in self.outputs or name not in users]
 
     def model(self, outputs: Sequence[str]) -> onnx.ModelProto:
-        """The model with these outputs."""
+        """Return the model with these outputs."""
         used = {name for node in self.nodes for name in node.input}
         return model_of(
             self.nodes,

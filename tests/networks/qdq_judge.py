@@ -1,4 +1,4 @@
-"""Whether a device computes what a QDQ graph says, node by node and as a whole.
+"""Judge whether a device computes what a QDQ graph says, node by node and as a whole.
 
 Each node: every tensor of the model is made an output; ONNX Runtime, which optimises nothing, computes each
 node from OUR values of its inputs. Then
@@ -52,7 +52,7 @@ class Target:
     half: bool = True
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Write it as on the command line."""
         return " ".join(["--platform", self.platform, *self.options])
 
 
@@ -66,13 +66,13 @@ class Fault:
     kinds: set[str]
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line."""
         return f"{self.tensor}: {self.rule}: {self.text} [{', '.join(sorted(self.kinds))}]"
 
 
 @dataclass
 class Verdict:
-    """What was found of a graph."""
+    """Faults that were found of a graph."""
 
     faults: list[Fault] = field(default_factory=list)
     refusal: str = ""
@@ -113,12 +113,12 @@ def run(
 
 
 def size(array: Array) -> float:
-    """The largest number."""
+    """Return the largest number."""
     return float(np.abs(array).max(initial=0)) if array.dtype.kind == "f" else 0.0
 
 
 class Judge:
-    """Of one graph on one target."""
+    """Judge of one graph on one target."""
 
     def __init__(self, g: QdqGraph, target: Target) -> None:
         self.g = g
@@ -131,7 +131,7 @@ class Judge:
     # Nodes
 
     def bound(self, node: onnx.NodeProto, values: dict[str, Array], wanted: Array) -> float | Array:
-        """How far a float result may be, given its operands."""
+        """Return how far a float result may be, given its operands."""
         rounding = np.abs(wanted) * (2.0**-10) + 2.0**-24 if self.half else 0.0
         if node.op_type == "DequantizeLinear":  # of integers that f32, or f16, does not hold
             width = values[node.input[0]].dtype.itemsize
@@ -154,7 +154,7 @@ class Judge:
         return self.unit * max([size(wanted), *(size(x) for x in operands)]) + rounding
 
     def check_node(self, node: onnx.NodeProto, values: dict[str, Array]) -> Fault | None:
-        """The first of its results that is wrong."""
+        """Return the first of its results that is wrong."""
         known = self.g.values
         made = [known[name] for name in node.output if name]
         if not all(np.array_equal(values[name], known[name]) for name in node.input if name):
@@ -176,13 +176,13 @@ class Judge:
         return None
 
     def fault(self, node: onnx.NodeProto, tensor: str, rule: str, text: str) -> Fault:
-        """A tensor that is wrong, with the kinds of its part."""
+        """Return a tensor that is wrong, with the kinds of its part."""
         return Fault(tensor, f"{node.op_type} {rule}", text, self.g.kinds[node.output[0]])
 
     def apart(
         self, node: onnx.NodeProto, name: str, wanted: Array, values: dict[str, Array]
     ) -> tuple[str, Array | None]:
-        """By how much each element is too far away, or 0."""
+        """Return by how much each element is too far away, or 0."""
         got, op = values[name], node.op_type
         if wanted.dtype.kind == "f":
             bound = self.bound(node, values, wanted)
@@ -222,13 +222,13 @@ class Judge:
         return "integer", error
 
     def slack_of(self, name: str) -> float | Array:
-        """Of an operand: 0 of constants and inputs, in f32."""
+        """Return the slack of an operand: 0 of constants and inputs, in f32."""
         if name in self.slack:
             return self.slack[name]
         return 2.0**-10 * size(self.g.values[name]) if self.half and name in self.g.constants else 0.0
 
     def quantized(self, node: onnx.NodeProto, values: dict[str, Array], sign: int) -> Array:
-        """The result of a quantizer of a little less or more."""
+        """Return the result of a quantizer of a little less or more."""
         x = values[node.input[0]]
         slack = self.slack_of(node.input[0])
         if self.half:
@@ -273,7 +273,7 @@ class Judge:
                 self.error[name] = float(max(error, apart))
 
     def error_of(self, node: onnx.NodeProto, name: str) -> float | None:
-        """Of a result, from those of its operands; None: it may be anything."""
+        """Return the error of a result, from those of its operands; None: it may be anything."""
         wanted, op, array = self.g.values, node.op_type, self.g.values[name]
         names = [x for x in node.input if x]
         errors = [float(self.error.get(x, 0.0)) for x in names]
@@ -302,7 +302,7 @@ class Judge:
         return bound + sum(errors)
 
     def check_output(self, name: str, got: Array, kinds: set[str]) -> Fault | None:
-        """An output of the whole model."""
+        """Return an output of the whole model."""
         wanted = self.g.values[name]
         if got.shape != wanted.shape or got.dtype != wanted.dtype:
             text = f"{got.dtype}{list(got.shape)} instead of {wanted.dtype}{list(wanted.shape)}"

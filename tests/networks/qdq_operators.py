@@ -1,4 +1,4 @@
-"""Parts of graphs around one operator: between steps, behind them, before them, on integers."""
+"""Parts of graphs around one operator: between steps, after them, before them, on integers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from qdq_steps import (
 
 
 def resize(g: QdqGraph, x: str) -> str:
-    """Of pictures. Where the size stays, ONNX Runtime copies, whatever the scales are."""
+    """Resize pictures. Where the size stays, ONNX Runtime copies, whatever the scales are."""
     y = any_resize(g, x)
     if g.values[y].shape == g.values[x].shape:
         raise UnsuitableError
@@ -94,7 +94,7 @@ def grid_sample(g: QdqGraph, x: str) -> str:
 
 
 def roi_align(g: QdqGraph, x: str) -> str:
-    """Of some boxes."""
+    """Align some boxes."""
     n, _, height, width = g.values[x].shape
     count = g.integer(1, 3)
     corners = g.rng.uniform(0, 0.5, (count, 2)) * [width, height]
@@ -108,7 +108,7 @@ def roi_align(g: QdqGraph, x: str) -> str:
 
 
 def top_k(g: QdqGraph, x: str) -> str:
-    """The values, and sometimes where they are."""
+    """Return the values, and sometimes where they are."""
     shape = g.values[x].shape
     axis = g.integer(1, len(shape) - 1)
     attributes = {"axis": axis}
@@ -122,7 +122,7 @@ def top_k(g: QdqGraph, x: str) -> str:
 
 
 def kernel(g: QdqGraph, x: str) -> list[int]:
-    """A window within a picture."""
+    """Return a window within a picture."""
     return [g.integer(1, min(3, n)) for n in g.values[x].shape[2:]]
 
 
@@ -154,7 +154,7 @@ def reduce(g: QdqGraph, x: str) -> str:
 
 
 def arg_max(g: QdqGraph, x: str) -> str:
-    """Where the greatest is."""
+    """Find where the greatest is."""
     y = g.add(g.pick(["ArgMax", "ArgMin"]), x, axis=g.integer(1, 3), keepdims=g.integer(0, 1))
     if g.chance():
         g.outputs.append(y)
@@ -174,7 +174,7 @@ INTERPOLATES: dict[str, Callable[[QdqGraph, str], str]] = {
 
 
 def selecting(g: QdqGraph) -> None:
-    """What interpolates or selects: between steps, behind them, before them, on the integers."""
+    """Interpolate or select: between steps, after them, before them, on the integers."""
     name = g.pick([*INTERPOLATES, "Resize", "Resize", "Resize", "GridSample", "ReduceMax"])
     if name == "GridSample" and g.opset < 16:
         raise UnsuitableError

@@ -27,7 +27,7 @@ TRIES = 40  #: of parts that the opset or the device does not have
 
 
 def random_graph(seed: int, *, half: bool, only_i8: bool, names: list[str]) -> QdqGraph:
-    """Some parts, of these names, each of which may use what others made. A single name: one part."""
+    """Return some parts, of these names, each of which may use what others made. A single name: one part."""
     rng = np.random.default_rng(seed)
     g = QdqGraph(rng, int(rng.integers(10, 22)), half, only_i8)
     shares = np.array([PARTS[name][1] for name in names])

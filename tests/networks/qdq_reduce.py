@@ -9,7 +9,7 @@ from qdq_graph import QdqGraph
 
 
 def without(g: QdqGraph, leave: set[str]) -> QdqGraph:
-    """The graph without some nodes; what others read of theirs are inputs."""
+    """Return the graph without some nodes; what others read of theirs are inputs."""
     nodes = [node for node in g.nodes if node.output[0] not in leave]
     made = {name for node in nodes for name in node.output}
     read = {name for node in nodes for name in node.input if name}

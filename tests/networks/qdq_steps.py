@@ -1,4 +1,4 @@
-"""Where numbers come from, and QuantizeLinear and DequantizeLinear of each type around them."""
+"""Sources of numbers, and QuantizeLinear and DequantizeLinear of each type around them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 100.0  #: parts give each other no larger numbers: sums of them stay with
 
 @dataclass
 class Steps:
-    """What a QuantizeLinear needs beside its tensor."""
+    """Operands of a QuantizeLinear beside its tensor."""
 
     scale: str
     zero: str  #: empty: the model leaves it out
@@ -23,12 +23,12 @@ class Steps:
 
     @property
     def operands(self) -> list[str]:
-        """Of the node."""
+        """Return the operands of the node."""
         return [self.scale, self.zero] if self.zero else [self.scale]
 
 
 def shape_of(g: QdqGraph, rank: int) -> list[int]:
-    """A small one, mostly."""
+    """Return a small one, mostly."""
     if g.chance(0.05):
         return {4: [1, g.integer(8, 40), g.integer(9, 33), g.integer(9, 33)], 3: [1, 48, 80]}.get(
             rank, [40, 72]
@@ -41,7 +41,7 @@ def shape_of(g: QdqGraph, rank: int) -> list[int]:
 
 
 def fresh(g: QdqGraph, shape: Sequence[int]) -> str:
-    """A new input."""
+    """Return a new input."""
     style = g.pick(["normal", "normal", "grid", "pixels", "wide"])
     if style == "pixels":
         return g.input((g.rng.integers(0, 256, tuple(shape)) / 255).astype(np.float32))
@@ -81,7 +81,7 @@ def offer(g: QdqGraph, *names: str) -> None:
 
 
 def type_of(g: QdqGraph, wide: bool) -> Any:  # noqa: ANN401
-    """Of the integers."""
+    """Draw the type of the integers."""
     if g.only_i8:
         g.kind("i8")
         return np.int8
@@ -171,7 +171,7 @@ def maybe_rounded(g: QdqGraph, x: str, probability: float = 0.5) -> str:
 
 
 def weights(g: QdqGraph, shape: Sequence[int], axis: int, gain: float = 1.0) -> str:
-    """A constant that is stored in steps, of one scale or one for each channel."""
+    """Return a constant that is stored in steps, of one scale or one for each channel."""
     dtype = g.pick([np.int8, np.int8, np.uint8])
     low = -127 if dtype is np.int8 else 0
     numbers = g.rng.integers(low, low + 255, tuple(shape)).astype(dtype)
@@ -201,7 +201,7 @@ def weights(g: QdqGraph, shape: Sequence[int], axis: int, gain: float = 1.0) -> 
 
 
 def bias(g: QdqGraph, channels: int) -> str:
-    """A constant of int32 in steps of its own."""
+    """Return a constant of int32 in steps of its own."""
     numbers = g.rng.integers(-20000, 20000, channels).astype(np.int32)
     g.kind("int32 bias")
     if g.opset >= 13 and g.chance(0.4):
@@ -211,5 +211,5 @@ def bias(g: QdqGraph, channels: int) -> str:
 
 
 def real_constant(g: QdqGraph, shape: Sequence[int], spread: float = 1.0) -> str:
-    """A constant of floats."""
+    """Return a constant of floats."""
     return g.constant(g.reals(shape, spread))

@@ -51,13 +51,13 @@ def target_of(seed: int) -> Target:
 
 
 def graph_of(seed: int, names: list[str]) -> QdqGraph:
-    """The graph of a seed for its device."""
+    """Return the graph of a seed for its device."""
     target = target_of(seed)
     return random_graph(seed, half=target.half, only_i8=target.platform == "npm_lite", names=names)
 
 
 def checked(seed: int, kpusim: str, names: list[str]) -> tuple[int, set[str], Verdict]:
-    """One graph."""
+    """Return one graph."""
     g = graph_of(seed, names)
     kinds = set().union(*(g.kinds[node.output[0]] for node in g.nodes))
     if not g.nodes:
@@ -66,7 +66,7 @@ def checked(seed: int, kpusim: str, names: list[str]) -> tuple[int, set[str], Ve
 
 
 def faults_of(verdict: Verdict) -> list[Fault]:
-    """A refusal among them, whose rule has no numbers and no names."""
+    """Return a refusal among them, whose rule has no numbers and no names."""
     if not verdict.refusal:
         return verdict.faults
     reason = re.sub(r"`[^`]*`|\S*\d\S*", "", verdict.refusal.rpartition("error: ")[2])[-60:]
@@ -94,7 +94,7 @@ def keep(folder: Path, seed: int, kpusim: str, names: list[str], fault: Fault) -
 
 
 class Tally:
-    """What all graphs gave."""
+    """Sums over all graphs."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()

@@ -69,7 +69,7 @@ def program(kpusim: str, of: Compilation, path: Path) -> str:
 
 
 def differs(old: str, new: str, of: Compilation) -> str:
-    """How; nothing: the programs are the same, or both are refused with the same words."""
+    """Say how they differ; nothing: the programs are the same, or both are refused with the same words."""
     with tempfile.TemporaryDirectory() as name:
         first, second = Path(name) / "old.kpu", Path(name) / "new.kpu"
         errors = program(old, of, first), program(new, of, second)

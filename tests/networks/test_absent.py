@@ -1,4 +1,4 @@
-"""What is not there: bytes of weights, which time does not need, and units of a device, which operations do.
+"""Absent parts: bytes of weights, which time does not need, and units of a device, which operations do.
 
 usage: test_absent.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
 """
@@ -20,7 +20,7 @@ RANDOM = np.random.default_rng(5)
 
 
 def network(kind: str) -> onnx.ModelProto:
-    """A small network with random weights of each kind of layer."""
+    """Return a small network with random weights of each kind of layer."""
 
     def weights(*shape: int) -> np.ndarray:
         return (RANDOM.standard_normal(shape) * 0.3).astype(np.float32)
@@ -67,7 +67,7 @@ def network(kind: str) -> onnx.ModelProto:
 
 
 def stripped(made: onnx.ModelProto, how: str) -> onnx.ModelProto:
-    """The same without the bytes of its floats."""
+    """Return the same without the bytes of its floats."""
     result = onnx.ModelProto.FromString(made.SerializeToString())
     for tensor in result.graph.initializer:
         if tensor.data_type != TensorProto.FLOAT:
@@ -86,13 +86,13 @@ class Weights(Folder):
     """Networks whose files lack the bytes of their weights."""
 
     def saved(self, made: onnx.ModelProto) -> str:
-        """Its path."""
+        """Return its path."""
         path = self.folder / "net.onnx"
         onnx.save(made, path)
         return str(path)
 
     def test_cycles_are_those_with_weights(self) -> None:
-        """Of the whole and of each operation, in both forms, in floats and in int8; it is told once."""
+        """Cycles of the whole and of each operation are those with weights, in both forms and types."""
         for kind in ("digits", "cnn", "lstm", "attention"):
             made = network(kind)
             for precision in ("fp16", "int8"):
@@ -114,7 +114,7 @@ class Weights(Folder):
                 self.assertEqual(found[0], found[2], (kind, precision))
 
     def test_quantized_model(self) -> None:
-        """Of a model that brings its steps: weights, biases and zero points of channels are not there."""
+        """A model that brings its steps needs no weights, biases and zero points of channels."""
         calibrate = ["--calibrate", str(EXAMPLES / "calibration"), "--precision", "int8"]
         qdq, kpu = self.folder / "qdq.onnx", self.folder / "qdq.kpu"
         done("compile", DIGITS, *calibrate, "--dim", "batch=4", "--export-qdq", str(qdq), "-o", str(kpu))

@@ -25,7 +25,7 @@ SEEDS = (16, 18, 1010, 1037, 1062, 1091)
 
 
 def transposed(size: int, channels: int, k: int, stride: int, pad: int) -> onnx.ModelProto:
-    """A transposed convolution of an image that no tile holds."""
+    """Return a transposed convolution of an image that no tile holds."""
     weight = np.ones((channels, channels, k, k), np.float32)
     out = (size - 1) * stride + k - 2 * pad
     node = helper.make_node(

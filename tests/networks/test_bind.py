@@ -31,7 +31,7 @@ def model(
     outputs: tuple[str, ...] = ("y",),
     **constants: object,
 ) -> onnx.ModelProto:
-    """A model; shapes of its outputs are left to whoever reads it."""
+    """Return a model; shapes of its outputs are left to whoever reads it."""
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
     values = [onnx.ValueInfoProto(name=name) for name in outputs]
     graph = helper.make_graph(nodes, "g", inputs, values, tensors)
@@ -39,7 +39,7 @@ def model(
 
 
 def branch(result: str, *nodes: onnx.NodeProto) -> onnx.GraphProto:
-    """A branch of an If with one result."""
+    """Return a branch of an If with one result."""
     return helper.make_graph(list(nodes), result, [], [onnx.ValueInfoProto(name=result)])
 
 
@@ -49,7 +49,7 @@ class Models(Folder):
     def run_model(
         self, made: onnx.ModelProto, inputs: dict[str, NDArray[Any]], *options: str
     ) -> tuple[subprocess.CompletedProcess[str], Path]:
-        """What the command says of it, and where the results are."""
+        """Return what the command says of it, and where the results are."""
         path, out = self.folder / "model.onnx", self.folder / "out"
         onnx.save(made, path)
         given = []
@@ -86,7 +86,7 @@ class Bind(Models):
     """A bound input is a constant, and no input any more."""
 
     def test_sizes(self) -> None:
-        """Of Reshape, Resize, Split, Range, Expand and TopK, as numbers, lists and files."""
+        """Sizes of Reshape, Resize, Split, Range, Expand and TopK are bound as numbers, lists and files."""
         x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
         picture = info("x", FLOAT, [1, 2, 3, 4])
         sizes = np.array([1, 2, 6, 8])
@@ -148,7 +148,7 @@ class Bind(Models):
             "k=[1,2]": "its shape is [2]",
             "k=1": "its shape is []",
             "k=[[1],[2,3]]": "its lists are not all of one length",
-            "k=large": "that is no number, true, false, list of them, or .npy file",
+            "k=large": "that is not a number, true, false, list of them, or .npy file",
             "k=[[1],[9223372036854775808]]": "int64 does not hold 9223372036854775808",
             f"k={self.folder / 'f.npy'}": "the file holds `<f4`, which is not int64",
         }.items():
@@ -182,7 +182,7 @@ class Branches(Models):
         )
 
     def test_selected(self) -> None:
-        """By an input, in both ways: what it costs is told, and nothing where it is bound."""
+        """An input selects, in both ways: what it costs is told, and nothing where it is bound."""
         x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
         for rate in (16000, 8000):
             said = self.equal(self.chosen(), {"x": x, "rate": np.array(rate)}, {})
@@ -193,7 +193,7 @@ class Branches(Models):
             self.assertNotIn("both", said)
 
     def test_computed(self) -> None:
-        """By what the network computes, within a chosen branch; some results are equal in both."""
+        """Values that the network computes select, within a chosen branch; some results are equal in both."""
         inner = node(
             "If", ["small"], ["t"],
             then_branch=branch("a", node("Abs", ["x"], ["a"])),
@@ -302,7 +302,7 @@ class Dimensions(Models):
             (["x.3=1"], "no input has such a dimension", there),
             (["z.0=1"], "no input has such a dimension", there),
             (["m=1"], "no input has such a dimension", there),
-            (["x.0=0"], "x.0=0 is no size"),
+            (["x.0=0"], "x.0=0 must be at least 1"),
         ):
             self.refused(made, [text for size in sizes for text in ("--dim", size)], *texts)
 

@@ -42,7 +42,7 @@ SMALL = ["--set", "engine.l1.size_bytes=65536", "--set", "l2.size_bytes=524288"]
 
 
 def in_blocks(x: Array, elem: str, size: int, scaled: bool = False) -> Array:
-    """The numbers that rows become; `scaled`: by scales in f8e4m3, else powers of two."""
+    """Return the numbers that rows become; `scaled`: by scales in f8e4m3, else powers of two."""
     count = -(-x.shape[1] // size)
     padded = np.pad(np.abs(x), ((0, 0), (0, count * size - x.shape[1]))).reshape(len(x), count, size)
     largest = padded.max(2)
@@ -59,7 +59,7 @@ def in_blocks(x: Array, elem: str, size: int, scaled: bool = False) -> Array:
 
 
 def weights_in(precision: str, w: Array) -> Array:
-    """The numbers that weights [K, N] become."""
+    """Return the numbers that weights [K, N] become."""
     elem = FORMATS[precision][0]
     if precision != "nvfp4":
         return in_blocks(w.T.astype(np.float64), elem, 32).T
@@ -78,11 +78,11 @@ class BlockFormats(unittest.TestCase):
         self.random = np.random.default_rng(9)
 
     def numbers(self, *shape: int, wide: float = 1.0) -> Array:
-        """Of fp16."""
+        """Draw numbers of fp16."""
         return (wide * self.random.standard_normal(shape)).astype(np.float16).astype(np.float32)
 
     def save(self, nodes: list[onnx.NodeProto], x: Array, y: tuple[int, ...], **weights: Array) -> Path:
-        """A model from x to y."""
+        """Return a model from x to y."""
         graph = helper.make_graph(
             nodes,
             "model",
@@ -100,7 +100,7 @@ class BlockFormats(unittest.TestCase):
         return subprocess.run([KPUSIM, *map(str, words)], check=False, capture_output=True, text=True)
 
     def run_model(self, path: Path, precision: str, *more: str, device: str = "core128-mx") -> Array:
-        """What the device makes of x."""
+        """Return what the device makes of x."""
         out = self.folder / "out"
         options = ["--platform", device, "--precision", precision, "--quiet", "--strict", *more]
         given = ["--input", f"x={self.folder / 'x.npy'}", "-o", out, "--force"]

@@ -26,7 +26,7 @@ BF16_BY_EIGHT = ("--precision", "bf16", "--batch", "8")
 
 
 def stats(network: str, device: tuple[str, ...], numbers: tuple[str, ...]) -> dict[str, Any]:
-    """What a run takes on a device, which may have settings; no values. And `bytes.compulsory` (page.py)."""
+    """Return what a run takes on a device, no values. And `bytes.compulsory` (page.py)."""
     model = page.export(network)
     with tempfile.TemporaryDirectory() as name:
         program, listing, out = (Path(name) / part for part in ("network.kpu", "network.nem", "run"))
@@ -47,7 +47,7 @@ class Cycles(unittest.TestCase):
     """Bounds of whole networks."""
 
     def assert_busy(self, of: dict[str, Any], macs: int, least: float) -> None:
-        """Of the MACs that an array could do meanwhile, at least this share is done."""
+        """Check that, of the MACs that an array could do meanwhile, at least this share is done."""
         self.assertGreaterEqual(of["ops.macs"] / (macs * of["cycles.total"]), least)
 
     def test_array_is_busy(self) -> None:

@@ -36,17 +36,17 @@ class Builder:
         self.rng = np.random.default_rng(seed)
 
     def constant(self, array: Array) -> str:
-        """A constant operand."""
+        """Return a constant operand."""
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def ints(self, *values: int) -> str:
-        """One dimension of int64."""
+        """Return one dimension of int64."""
         return self.constant(np.array(values, np.int64))
 
     def node(self, kind: str, *operands: str, name: str = "", outputs: int = 1, **attributes: object) -> str:
-        """A node; the first of its outputs."""
+        """Return a node; the first of its outputs."""
         name = name or f"{kind.lower()}{len(self.nodes)}"
         made = [name, *(f"{name}_{i}" for i in range(1, outputs))]
         self.nodes.append(helper.make_node(kind, list(operands), made, name=f"node_{name}", **attributes))
@@ -73,7 +73,7 @@ def decoded(b: Builder, head: str) -> tuple[str, str]:
 
 
 def detector() -> onnx.ModelProto:
-    """The best cells, those of their boxes that overlap less, and a map of where they are."""
+    """Return the best cells, those of their boxes that overlap less, and a map of where they are."""
     b = Builder(3)
     x = b.node("Relu", b.conv("image", (8, 3), 2))
     boxes, scores = decoded(b, b.conv(x, (4 + CLASSES, 8), 1))
@@ -153,7 +153,7 @@ class Detection(unittest.TestCase):
                 self.assertEqual(sum(charged.values()), total)
 
     def test_against_runtime(self) -> None:
-        """The boxes of ONNX Runtime in f32; -1 behind them up to as many as there can be."""
+        """The boxes of ONNX Runtime in f32; -1 after them up to as many as there can be."""
         _, outputs = self.run_on("tile32", "f32")
         found = self.expected["selected"]
         count = len(found)

@@ -41,7 +41,7 @@ def nearest(dtype: type, numbers: NDArray[np.float64]) -> Singles:
 
 
 def save(path: Path, nodes: list[onnx.NodeProto], arrays: dict[str, NDArray[np.generic]], n: int) -> Path:
-    """A model of x [16, 40] to y [16, n]."""
+    """Return a model of x [16, 40] to y [16, n]."""
     tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
     graph = onnx.helper.make_graph(
         nodes, "g", [VALUE("x", REAL, [16, 40])], [VALUE("y", REAL, [16, n])], tensors
@@ -59,7 +59,7 @@ class Float8(Folder):
         return self.folder / name
 
     def run_digits(self, name: str, *options: str) -> Path:
-        """All images."""
+        """Return all images."""
         images = f"image={EXAMPLES / 'images.npy'}"
         return self.run_model(name, DIGITS, *options, "--dim", f"batch={IMAGES}", "--input", images)
 
@@ -87,7 +87,7 @@ class Float8(Folder):
                 self.assertEqual(again.read_bytes(), program.read_bytes())
 
     def test_bits_of_a_product(self) -> None:
-        """What the page says, in NumPy: scales, one rounding, f32 sums from the bias on, k ascending."""
+        """Products are as the page says, in NumPy: scales, one rounding, f32 sums from the bias on."""
         random = np.random.default_rng(8)
         x = random.normal(size=(16, 40)).astype(np.float16).astype(np.float32)
         w = (random.normal(size=(40, 24)) * np.exp2(random.integers(-4, 5, 24))).astype(np.float16)
@@ -129,7 +129,7 @@ class Float8(Folder):
         self.assertLess(np.linalg.norm(logits(kept) - want), np.linalg.norm(logits(plain) - want))
 
     def test_bound(self) -> None:
-        """What is asked for is reached, by layers in fp16; the table has what each layer adds."""
+        """The bound asked for is reached, by layers in fp16; the table has what each layer adds."""
         table = self.folder / "errors.csv"
         asked = [*DEVICE, "fp8", *CALIBRATE, "--wide-share", "100"]
         result = command(

@@ -1,7 +1,8 @@
 """Networks in fp16 and bf16: no worse than PyTorch's run in that type, judged against binary64.
 
 usage: test_half.py KPUSIM [--part I/N] [unittest options]; or with the command in the variable KPUSIM
-Needs the packages torch and onnxscript; prints a row of docs/networks.md for each network and type.
+Needs the packages torch and onnxscript; prints a row of docs/accuracy_precisions.md for each network
+and type.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Model = Callable[[torch.Tensor], torch.Tensor]
 
 
 def digits(dtype: torch.dtype) -> Model:
-    """The trained network, from its file, as PyTorch computes it in a type."""
+    """Return the trained network, from its file, as PyTorch computes it in a type."""
     graph = onnx.load(NETWORKS / "digits_cnn.onnx").graph
     weights = {w.name: torch.from_numpy(onnx.numpy_helper.to_array(w).copy()) for w in graph.initializer}
 
@@ -64,7 +65,7 @@ def digits(dtype: torch.dtype) -> Model:
 
 
 def run(make: Callable[[torch.dtype], Model], dtype: torch.dtype, inputs: list[torch.Tensor]) -> Values:
-    """What PyTorch gives for each input in a type, one by one."""
+    """Return what PyTorch gives for each input in a type, one by one."""
     model = make(dtype)
     with torch.no_grad():
         return np.concatenate([model(x.to(dtype)).double().numpy() for x in inputs])
@@ -88,7 +89,7 @@ class HalfTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def compiled(self, model: Path, precision: str, inputs: list[torch.Tensor]) -> Values:
-        """What the compiled network gives."""
+        """Return what the compiled network gives."""
         name = onnx.load(model, load_external_data=False).graph.input[0].name
         program, given, out = self.folder / "network.kpu", self.folder / "x.npy", self.folder / "out"
         batch = ["--dim", f"batch={len(inputs[0])}"]

@@ -101,7 +101,7 @@ def write_model(
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What the command says; it must succeed."""
+    """Return what the command says; it must succeed."""
     result = subprocess.run([KPUSIM, *arguments], capture_output=True, text=True, timeout=300)
     if result.returncode != 0:
         raise AssertionError(f"{result.args}: exit {result.returncode}\n{result.stdout}{result.stderr}")
@@ -109,7 +109,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def platforms() -> list[str]:
-    """The shipped devices that can run networks: without a VPU nothing changes a type."""
+    """Return the shipped devices that can run networks: without a VPU nothing changes a type."""
     names = [row["name"] for row in json.loads(command("list", "platforms", "--json").stdout)]
     return [name for name in names if "conversions" in command("list", "units", "--platform", name).stdout]
 
@@ -125,7 +125,7 @@ class Int4Test(unittest.TestCase):
         self.model = self.folder / "model.onnx"
 
     def expected(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """What ONNX Runtime makes of it, node by node."""
+        """Return what ONNX Runtime makes of it, node by node."""
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(str(self.model), options, providers=["CPUExecutionProvider"])
@@ -261,14 +261,14 @@ class GroupTest(unittest.TestCase):
         np.save(self.folder / "x.npy", self.x)
 
     def onnx_runtime(self, model: Path) -> NDArray[np.float32]:
-        """The output that ONNX Runtime gives, node by node."""
+        """Return the output that ONNX Runtime gives, node by node."""
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         return np.asarray(session.run(None, {session.get_inputs()[0].name: self.x})[0], np.float32)
 
     def compile(self, device: str, *more: str, precision: str = "int4") -> Path:
-        """A program."""
+        """Return a program."""
         program = self.folder / "model.kpu"
         calibrate = ["--calibrate", str(self.folder / "samples")]
         command(
@@ -287,7 +287,7 @@ class GroupTest(unittest.TestCase):
         return program
 
     def run_program(self, program: Path, mode: str) -> tuple[NDArray[np.float32], dict[str, float]]:
-        """Its output, where there are values, and statistics."""
+        """Return its output, where there are values, and statistics."""
         out = self.folder / "out"
         given = ["--input", f"x={self.folder / 'x.npy'}"]
         command("run", str(program), *given, "--mode", mode, "-o", str(out), "--force", "--quiet")
@@ -483,10 +483,10 @@ class GroupTest(unittest.TestCase):
             self.assertIn("int4", result.stderr)
             self.assertIn("Fix:", result.stderr)
         result = self.refused("swkpu-v2", "--group-size", "0")
-        self.assertIn("--group-size: 0 is no number of channels. Fix:", result.stderr)
+        self.assertIn("--group-size: 0 must be 32, 64 or 128. Fix:", result.stderr)
 
     def refused(self, device: str, *more: str) -> subprocess.CompletedProcess[str]:
-        """What a compilation that ends in an error tells."""
+        """Return what a compilation that ends in an error tells."""
         fixed = ["--precision", "int4", "--calibrate", "random:1", "-o", str(self.folder / "no.kpu")]
         arguments = [KPUSIM, "compile", str(self.model), "--platform", device, *fixed, *more]
         result = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)

@@ -4,8 +4,8 @@ usage: test_int8_layers.py KPUSIM [--part I/N] [unittest options]; or with the c
 
 Each convolution and matrix product is a model of its own, whose inputs are what ONNX Runtime computes in
 float32 for samples that were not calibrated with. Each rounding to 8 bits counts once, with the product
-that reads the number: outputs stay floats. Prints a row of docs/networks.md: products, least ratio and
-its layer, median; the same where outputs are rounded to 256 steps too, before any activation, which
+that reads the number: outputs stay floats. Prints a row of docs/accuracy_precisions.md: products, least
+ratio and its layer, median; the same where outputs are rounded to 256 steps too, before any activation, which
 counts each rounding twice.
 """
 
@@ -53,7 +53,7 @@ class Layer(NamedTuple):
 
 
 def exact(path: Path, network: str) -> tuple[onnx.ModelProto, list[Tensors]]:
-    """The model, and every float that products read or make, by sample."""
+    """Return the model, and every float that products read or make, by sample."""
     model = onnx.load(path)
     constants = {tensor.name for tensor in model.graph.initializer}
     wanted = {

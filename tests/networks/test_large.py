@@ -120,7 +120,7 @@ class LargeTest(unittest.TestCase):
         self.folder = Path(holder.name)
 
     def export(self, layer: nn.Module, shapes: list[tuple[int, ...]]) -> tuple[Path, dict[str, Array], Array]:
-        """The layer as a model, its inputs, and what ONNX Runtime makes of them."""
+        """Return the layer as a model, its inputs, and what ONNX Runtime makes of them."""
         given = [torch.randn(shape) for shape in shapes]
         path = self.folder / "layer.onnx"
         names = [f"x{i}" for i in range(len(given))]
@@ -138,7 +138,7 @@ class LargeTest(unittest.TestCase):
         return path, inputs, np.asarray(session.run(None, inputs)[0])
 
     def cycles(self) -> int:
-        """Of the last run."""
+        """Return the cycles of the last run."""
         stats = json.loads((self.folder / "run" / "stats.json").read_text())["stats"]
         return int(stats["cycles.total"]["value"])
 

@@ -29,7 +29,7 @@ class Mappings(Folder):
 
     @classmethod
     def setUpClass(cls) -> None:
-        """What the compiler chooses by itself, and computes."""
+        """Compute what the compiler chooses by itself."""
         super().setUpClass()
         cls.chosen, cls.outputs = {}, {}
         for device in ("tile32", "npm_lite"):
@@ -41,7 +41,7 @@ class Mappings(Folder):
 
     @classmethod
     def run_program(cls, program: Path) -> bytes:
-        """The output; no race, no undeclared overlap."""
+        """Return the output; no race, no undeclared overlap."""
         out = program.with_suffix("")
         done("check", "--strict", str(program))
         done("run", str(program), "--fill", "random:1", "-o", str(out), "--quiet", "--force")
@@ -49,7 +49,7 @@ class Mappings(Folder):
         return (out / "outputs" / "logits.npy").read_bytes()
 
     def compile(self, device: str, mapping: object, *more: str) -> tuple[Path, str]:
-        """The program, and what was said; an empty text: it was compiled."""
+        """Return the program, and what was said; an empty text: it was compiled."""
         file, program = self.folder / "fixed.json", self.folder / "fixed.kpu"
         file.write_text(mapping if isinstance(mapping, str) else json.dumps(mapping))
         program.unlink(missing_ok=True)
@@ -61,7 +61,7 @@ class Mappings(Folder):
         return program, result.stderr if result.returncode else ""
 
     def test_its_own_mapping_gives_the_same_program(self) -> None:
-        """What --write-mapping writes, --mapping reads."""
+        """A mapping that --write-mapping writes is read by --mapping."""
         for device, chosen in self.chosen.items():
             program, said = self.compile(device, chosen)
             self.assertEqual(said, "")
@@ -146,13 +146,13 @@ class Mappings(Folder):
         self.assertIn("Fix:", wrong.stderr)
 
     def test_refusals(self) -> None:
-        """What is illegal says where and why; nothing is written."""
+        """Illegal mappings say where and why; nothing is written."""
         for mapping, said in (
             ("{", "no JSON at byte"),
-            ("[]", "it is no JSON object"),
+            ("[]", "it is not a JSON object"),
             ('{"conv1": 3}', "`conv1` has no {...}"),
             ('{"conv1": {"tiles": {}}}', "has a field `tiles`, which is unknown"),
-            ('{"conv1": {"tile": {"y": 1.5}}}', "`y` in `tile` of `conv1` is no integer"),
+            ('{"conv1": {"tile": {"y": 1.5}}}', "`y` in `tile` of `conv1` is not an integer"),
             ('{"conv1": {"tile": {"y": 18446744073709551615}}}', "is beyond 64 bits"),
             ('{"conv1": {"output": "L1"}}', '`output` of `conv1` is neither "L2" nor "DDR"'),
             ('{"conv1": {"fuse": 1}}', "is neither true nor false"),

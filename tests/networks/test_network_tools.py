@@ -1,4 +1,4 @@
-"""What is told of a network beside its run: coverage, memory map, QDQ export, bounds, its device.
+"""Reports on a network beside its run: coverage, memory map, QDQ export, bounds, its device.
 
 usage: test_network_tools.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
 """
@@ -184,7 +184,7 @@ def product(factors: dict[str, int]) -> onnx.GraphProto:
 
 
 def convolution(sizes: dict[str, int]) -> onnx.GraphProto:
-    """A convolution 3 x 3 whose output has the size of its input."""
+    """Return a convolution 3 x 3 whose output has the size of its input."""
     weights = np.ones((sizes["o"], sizes["c"], 3, 3), np.float32)
     y, x = sizes["y"], sizes["x"]
     return graph_of("Conv", (1, sizes["c"], y, x), weights, (1, sizes["o"], y, x), pads=[1, 1, 1, 1])
@@ -197,7 +197,7 @@ def graph_of(
     result: tuple[int, ...],
     **attributes: object,
 ) -> onnx.GraphProto:
-    """One operator with constant weights."""
+    """Return one operator with constant weights."""
     value = onnx.helper.make_tensor_value_info
     node = onnx.helper.make_node(kind, ["in", "w"], ["out"], "op", **attributes)
     ports = [value("in", onnx.TensorProto.FLOAT, shape)], [value("out", onnx.TensorProto.FLOAT, result)]
@@ -216,7 +216,7 @@ class Tiles(Folder):
         return done("disasm", str(program))
 
     def test_sizes(self) -> None:
-        """Of what fits L1, what fits L2, what streams from DRAM: a product and a convolution."""
+        """Sizes that fit L1, that fit L2, and that stream from DRAM: a product and a convolution."""
         cases = [
             (product, {"m": 4, "k": 16, "n": 16}),
             (product, {"m": 512, "k": 512, "n": 512}),

@@ -40,12 +40,12 @@ PAIRS = [(device, precision) for device, has in PRECISIONS.items() for precision
 
 
 def command(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """What the command returns and says."""
+    """Return what the command returns and says."""
     return subprocess.run([KPUSIM, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def done(*arguments: str) -> str:
-    """What the command prints; it must succeed."""
+    """Return what the command prints; it must succeed."""
     result = command(*arguments)
     if result.returncode != 0:
         raise AssertionError(f"{result.args}: exit {result.returncode}\n{result.stdout}{result.stderr}")
@@ -53,7 +53,7 @@ def done(*arguments: str) -> str:
 
 
 def options(device: str, precision: str) -> list[str]:
-    """The digits, all of them, on a device."""
+    """Return the digits, all of them, on a device."""
     calibrate = ["--calibrate", str(EXAMPLES / "calibration")] if precision == "int8" else []
     return ["--platform", device, "--precision", precision, *calibrate, "--dim", f"batch={IMAGES}"]
 
@@ -78,13 +78,13 @@ def cycles(folder: Path) -> int:
 
 
 def expected(model: str, images: str) -> NDArray[np.float32]:
-    """The logits by ONNX Runtime."""
+    """Return the logits by ONNX Runtime."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, {"image": np.load(images)})[0], np.float32)
 
 
 def worst(got: NDArray[np.float32], want: NDArray[np.float32]) -> float:
-    """The largest error in parts of the range of what is wanted; not a number is infinitely wrong."""
+    """Return the largest error in parts of the range of what is wanted; not a number is infinitely wrong."""
     return float(np.abs(got - want).max() / np.ptp(want)) if np.isfinite(got).all() else math.inf
 
 
@@ -225,7 +225,7 @@ class Digits(Folder):
 
 
 class Errors(Folder):
-    """What is wrong is refused with a text that says the fix, and nothing is written."""
+    """Mistakes are refused with a text that says the fix, and nothing is written."""
 
     def refused(self, text: str, *arguments: str, model: str = DIGITS, precision: str = "fp16") -> None:
         """Both commands say this."""
@@ -243,7 +243,7 @@ class Errors(Folder):
         self.refused("fp17", precision="fp17")
         self.refused("--dim bacth=2.*batch", "--dim", "bacth=2")
         for value in ("0", "-1"):
-            self.refused(f"batch={value} is no size", "--dim", f"batch={value}")
+            self.refused(f"batch={value} must be at least 1", "--dim", f"batch={value}")
         for value in ("two", "99999999999999999999"):
             self.refused(f"--dim: `{value}` is not an integer", "--dim", f"batch={value}")
         for value in ("1000000000", "9223372036854775807"):
@@ -284,7 +284,7 @@ class Errors(Folder):
         self.refused(r"shape/0.npy: .*\(1, 1, 7, 8\)", "--calibrate", "shape", precision="int8")
 
     def test_options_of_int8(self) -> None:
-        """Those of steps are told not to be used where nothing is quantized."""
+        """Options of steps are told not to be used where nothing is quantized."""
         for option in (["--calibration-method", "mse"], ["--percentile", "99"]):
             given = command("check", DIGITS, "--platform", "tile32", "--precision", "f32", *option)
             self.assertEqual(given.returncode, 0, given.stderr)

@@ -44,7 +44,7 @@ class Forms:
         self.half = bool(self.pick(False, False, True))  # a model in float16, which computes norms in float
 
     def pick(self, *choices: object) -> object:
-        """One of them."""
+        """Return one of them."""
         return choices[int(self.random.integers(len(choices)))]
 
     def constant(self, values: object, dtype: type = np.float32) -> str:
@@ -60,7 +60,7 @@ class Forms:
         return name
 
     def reduce(self, kind: str, x: str, axes: Sequence[int], rank: int, keep: bool) -> str:
-        """Reduce along axes, some of them counted from behind."""
+        """Reduce along axes, some of them counted from the end."""
         axes = [int(self.pick(a, a - rank)) for a in axes]
         operand = self.opset >= (13 if kind == "ReduceSum" else 18)
         if operand:
@@ -68,7 +68,7 @@ class Forms:
         return self.op(kind, x, axes=axes, keepdims=int(keep))
 
     def mean(self, x: str, axes: Sequence[int], shape: Sequence[int], keep: bool, kind: str = "") -> str:
-        """The mean, of squares if `kind` sums these."""
+        """Return the mean, of squares if `kind` sums these."""
         count = int(np.prod([shape[a] for a in axes]))
         how = str(kind or self.pick("mean", "times", "over"))
         if how == "mean":
@@ -92,7 +92,7 @@ class Forms:
         return self.op("Mul", x, x)
 
     def mean_square(self, x: str, axes: Sequence[int], shape: Sequence[int], keep: bool) -> str:
-        """The mean of squares."""
+        """Return the mean of squares."""
         if self.pick(True, False, False):
             return self.mean(x, axes, shape, keep, "ReduceSumSquare")
         return self.mean(self.square(x), axes, shape, keep)
@@ -107,7 +107,7 @@ class Forms:
         return value
 
     def root(self, value: str, told: list[str], epsilon: float) -> tuple[str, bool]:
-        """The root of a variance, or its inverse (True)."""
+        """Return the root of a variance, or its inverse (True)."""
         where = self.pick("add", "add", "add", "max", "outside")
         told.append(f"epsilon {where}")
         if where == "add":
@@ -138,7 +138,7 @@ class Forms:
     def layer(
         self, x: str, axes: Sequence[int], shape: Sequence[int], scale: str, bias: str, told: list[str]
     ) -> str:
-        """A layer norm."""
+        """Return a layer norm."""
         keep = bool(self.pick(True, True, False))
         mean = self.mean(x, axes, shape, keep)
         centred = self.op("Sub", x, self.restored(mean, axes, shape, keep))
@@ -162,7 +162,7 @@ class Forms:
         return self.op("Add", y, bias) if bias else y
 
     def rms(self, x: str, axes: Sequence[int], shape: Sequence[int], scale: str, told: list[str]) -> str:
-        """An RMS norm."""
+        """Return an RMS norm."""
         keep = bool(self.pick(True, True, False))
         squares = self.restored(self.mean_square(x, axes, shape, keep), axes, shape, keep)
         return self.divided(x, self.root(squares, told, 1e-3), scale, bool(self.pick(True, False)))
@@ -220,7 +220,7 @@ class Forms:
         self.told[self.outputs[-1]] = f"{kind} of {shape} along {axes}: {', '.join(told)}"
 
     def model(self) -> onnx.ModelProto:
-        """The model, checked."""
+        """Return the model, checked."""
         elem = TensorProto.FLOAT16 if self.half else TensorProto.FLOAT
         graph = helper.make_graph(
             self.nodes,
@@ -234,7 +234,7 @@ class Forms:
         return model
 
     def sample(self) -> Values:
-        """Numbers of fp16 whose squares, or sums of these, are beyond it."""
+        """Return the numbers of fp16 whose squares, or sums of these, are beyond it."""
         x = self.random.normal(self.random.normal(0, 300), self.random.uniform(100, 400), self.shape)
         return x.astype(np.float16).astype(np.float32)
 
@@ -261,7 +261,7 @@ class NormFormsTest(unittest.TestCase):
 
     @staticmethod
     def expected(forms: Forms, x: Values) -> list[Values]:
-        """What ONNX Runtime computes."""
+        """Return what ONNX Runtime computes."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -271,7 +271,7 @@ class NormFormsTest(unittest.TestCase):
 
     @staticmethod
     def computed(forms: Forms, x: Values) -> dict[str, Values]:
-        """What kpusim computes in fp16."""
+        """Return what kpusim computes in fp16."""
         with tempfile.TemporaryDirectory() as holder:
             folder = Path(holder)
             onnx.save(forms.model(), folder / "m.onnx")

@@ -1,4 +1,4 @@
-"""What leaves the range of its type is counted and told once; what is meant to is not told.
+"""Results that leave the range of their type are counted and told once; what is meant to is not told.
 
 usage: test_out_of_range.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
 Counts are those that NumPy finds in binary64.
@@ -85,7 +85,7 @@ class OutOfRangeTest(unittest.TestCase):
         return Run(result, out)
 
     def calibrate(self, x: Values) -> tuple[str, ...]:
-        """Options of int8 with x as its only sample."""
+        """Return the options of int8 with x as its only sample."""
         (self.folder / "samples").mkdir(exist_ok=True)
         for i in range(4):  # as few as it takes
             np.save(self.folder / "samples" / f"{i}.npy", x.astype(np.float32))
@@ -99,7 +99,7 @@ class OutOfRangeTest(unittest.TestCase):
         return w
 
     def exact_sample(self, size: float) -> Values:
-        """Numbers that fp16 holds."""
+        """Return the numbers that fp16 holds."""
         return self.random.normal(0, size, (64, 300)).astype(np.float16).astype(np.float64)
 
     def test_products_of_fp16(self) -> None:
@@ -136,7 +136,7 @@ class OutOfRangeTest(unittest.TestCase):
         self.assertEqual(set(run.ops.values()), {""})
 
     def test_masks_are_meant(self) -> None:
-        """Scores of -3e38 and below 65504 become 0 behind a softmax; above it is told."""
+        """Scores of -3e38 and below 65504 become 0 after a softmax; above it is told."""
         nodes = [
             helper.make_node("Add", ["x", "mask"], ["z"], name="masked"),
             helper.make_node("Softmax", ["z"], ["y"], name="softmax"),

@@ -60,12 +60,12 @@ class Positions(unittest.TestCase):
         onnx.save(Builder(genai_layers.FAMILIES["llama"], False, 7).model(), self.decoder)
 
     def command(self, *arguments: object) -> subprocess.CompletedProcess[str]:
-        """Of kpusim."""
+        """Run a command of kpusim."""
         words = [KPUSIM, *map(str, arguments)]
         return subprocess.run(words, check=False, capture_output=True, text=True)
 
     def done(self, *arguments: object) -> str:
-        """What it prints, without an error."""
+        """Return what it prints, without an error."""
         result = self.command(*arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
@@ -78,13 +78,13 @@ class Positions(unittest.TestCase):
         self.assertIn("Fix: ", result.stderr)
 
     def compiled(self, model: Path, *options: object) -> Path:
-        """Its program."""
+        """Return its program."""
         path = self.folder / f"{len(list(self.folder.iterdir()))}.kpu"
         self.done("compile", model, "--platform", "tile32", "--precision", "f32", *options, "-o", path)
         return path
 
     def saved(self, arrays: dict[str, Array]) -> list[str]:
-        """Options that give them."""
+        """Return the options that give them."""
         words = []
         for name, array in arrays.items():
             path = self.folder / f"{name}.npy"
@@ -93,14 +93,14 @@ class Positions(unittest.TestCase):
         return words
 
     def of_decoder(self, rows: int, *more: object) -> tuple[object, ...]:
-        """Options for so many new rows."""
+        """Return the options for so many new rows."""
         most = genai_layers.MOST
         dims = ("--dim", f"rows={rows}", "--dim", f"total={most}", "--dim", f"past={most}")
         mask = ("--bind", f"attention_mask=upto(position+{rows - 1})")
         return *dims, "--positions", f"{most - rows + 1}:4", *mask, *more
 
     def test_attention_reads_what_is_scattered(self) -> None:
-        """At each position, as the reference of ONNX has it; rows behind are never read."""
+        """Attention reads what is scattered at each position, as ONNX has it; later rows are never read."""
         rng = np.random.default_rng(3)
         for rows, masked in ((1, False), (3, True)):
             model = scattered(rows, masked)
@@ -169,7 +169,14 @@ class Positions(unittest.TestCase):
         self.refused("--generate has no -o", "run", step, *chain, "-o", self.folder / "o")
         self.refused("--generate N", "run", step, "--next", "a=b")
         self.refused(
-            "`nothing` is no output", "run", step, *chain, "--fill", "zeros", "--next", "input_ids=nothing"
+            "`nothing` is not a known output",
+            "run",
+            step,
+            *chain,
+            "--fill",
+            "zeros",
+            "--next",
+            "input_ids=nothing",
         )
         self.refused("holds no integers", "run", step, *chain, "--fill", "zeros", "--next",
                      "past_key_values.0.key=logits")  # fmt: skip

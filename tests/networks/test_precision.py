@@ -28,14 +28,14 @@ BINS, LEVELS = 2048, 128
 
 
 def counted(numbers: Numbers) -> tuple[NDArray[np.int64], Numbers]:
-    """How many numbers are in each bin of their range, and the middles of the bins."""
+    """Count how many numbers are in each bin of their range, and return the middles of the bins."""
     low, width = numbers.min(), np.ptp(numbers)
     place = np.minimum(np.floor((numbers - low) * (BINS / width)).astype(int), BINS - 1)
     return np.bincount(place, minlength=BINS), low + (np.arange(BINS) + 0.5) * width / BINS
 
 
 def least_error(numbers: Numbers) -> tuple[float, float]:
-    """The range, shrunk by steps of 1/128, whose 256 steps have the least mean square error."""
+    """Return the range, shrunk by steps of 1/128, whose 256 steps have the least mean square error."""
     counts, middles = counted(numbers)
     found = []
     for factor in np.arange(128, 0, -1) / 128:
@@ -92,7 +92,7 @@ class Ranges(Folder):
         self.numbers = np.concatenate(samples).astype(np.float64).ravel()
 
     def step(self, *options: str) -> float:
-        """The scale of the input in the exported model."""
+        """Return the scale of the input in the exported model."""
         qdq = self.folder / "qdq.onnx"
         qdq.unlink(missing_ok=True)
         done(
@@ -171,7 +171,7 @@ class Equalised(Folder):
         )  #: rounded between the products
 
     def run_int8(self, samples: str) -> tuple[str, float, int]:
-        """What the command tells, signal to noise in dB, and cycles."""
+        """Return what the command tells, signal to noise in dB, and cycles."""
         out, given = self.folder / "out", self.folder / "input.npy"
         np.save(given, self.input)
         result = command(
@@ -208,7 +208,7 @@ class Mixed(Folder):
         return out
 
     def error(self, out: Path) -> float:
-        """Of the logits, in parts of their norm."""
+        """Return the error of the logits, in parts of their norm."""
         want = expected(DIGITS, str(EXAMPLES / "images.npy"))
         return float(np.linalg.norm(logits(out) - want) / np.linalg.norm(want))
 
@@ -276,14 +276,16 @@ class Mixed(Folder):
         )
 
     def test_wrong_wishes(self) -> None:
-        """What is no wish, names nothing, or is not there."""
+        """Wishes that are none, name nothing, or are not there are refused."""
         self.refused(r"--keep: `conv1` is not OPERATION=TYPE", *FP16, "--keep", "conv1")
         self.refused(r"--keep: `conv1=int8` is not OPERATION=TYPE", *FP16, "--keep", "conv1=int8")
         self.refused(r"--keep: the network has no operation `conv9\*`", *FP16, "--keep", "conv9*=f32")
         self.refused(r"`conv1` cannot be kept in bf16: the device has no", *INT8, "--keep", "conv1=bf16")
         self.refused("errors are measured on samples", *FP16, "--accuracy", "60")
-        self.refused("--accuracy: `much` is no number", *INT8, "--accuracy", "much")
-        self.refused("--wide-share: 101 is no share", *INT8, "--accuracy", "30", "--wide-share", "101")
+        self.refused("--accuracy: `much` is not a number", *INT8, "--accuracy", "much")
+        self.refused(
+            "--wide-share: 101 must be 0 to 100 percent", *INT8, "--accuracy", "30", "--wide-share", "101"
+        )
 
     def test_options_that_are_not_used_are_checked(self) -> None:
         """All of them, before the network is imported: a slip is found in every precision."""

@@ -51,7 +51,7 @@ class Model:
         return name
 
     def add(self, op: str, *operands: str, **attributes: object) -> str:
-        """An operator; gives the name of its result."""
+        """Return an operator; gives the name of its result."""
         name = f"{op}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, operands, [name], name=name, **attributes))
         return name
@@ -86,7 +86,7 @@ def convolutions(path: Path) -> list[int]:
 
 
 def products(path: Path) -> list[int]:
-    """An attention of one head and a perceptron."""
+    """Return an attention of one head and a perceptron."""
     m = Model([1, 12, 32])
     q, k, v = (m.add("MatMul", "x", m.weights(32, 32)) for _ in range(3))
     scores = m.add("Softmax", m.add("MatMul", q, m.add("Transpose", k, perm=[0, 2, 1])), axis=-1)
@@ -124,13 +124,13 @@ def views_of_weights(path: Path) -> list[int]:
         return m.add("DequantizeLinear", *values, axis=axis)
 
     def constant(values: list[int]) -> str:
-        """A list of int64."""
+        """Return a list of int64."""
         name = f"c{len(m.constants)}"
         m.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
 
     def between(x: str, scale: float) -> str:
-        """A value that has steps of int8."""
+        """Return a value that has steps of int8."""
         names = [f"q{len(m.constants)}_scale", f"q{len(m.constants)}_zero"]
         arrays = np.float32(scale), np.int8(3)
         m.constants += [

@@ -1,4 +1,4 @@
-"""What explain, its page and diff say of compiled networks: layers and tensors, and nothing left out.
+"""Explanations, pages and diffs of compiled networks: layers and tensors, and nothing left out.
 
 usage: test_reports.py KPUSIM [unittest options]; or with the command in the variable KPUSIM
 """
@@ -31,7 +31,7 @@ def kpusim(*words: object, code: int = 0) -> subprocess.CompletedProcess[str]:
 
 
 def chain(layers: int, size: int, channels: int) -> onnx.ModelProto:
-    """Convolutions of 1 x 1 behind each other: layer `/block.N/conv` makes `/block.N/out`."""
+    """Chain convolutions of 1 x 1: layer `/block.N/conv` makes `/block.N/out`."""
     nodes, weights = [], []
     names = ["image", *(f"/block.{i}/out" for i in range(layers))]
     for i in range(layers):
@@ -83,7 +83,7 @@ class Reports(unittest.TestCase):
         self.assertIn(f"/block.{LAYERS - 1}/out to ", last)
 
     def test_tensors_in_dram(self) -> None:
-        """Those that are not in L2 are named with their bytes."""
+        """Tensors that are not in L2 are named with their bytes."""
         model = chain(4, 56, 16)
         for number, node in enumerate(list(model.graph.node)):  # no strip goes through these
             made, mean, out = f"made.{number}", f"mean.{number}", node.output[0]

@@ -32,7 +32,7 @@ class ResNet18(Folder):
         np.save(cls.image, np.random.default_rng(1).standard_normal((1, 3, 224, 224), np.float32))
 
     def conv_macs(self) -> dict[str, int]:
-        """The work of each convolution for one image, from the shapes of the model."""
+        """Return the work of each convolution for one image, from the shapes of the model."""
         model = onnx.load(self.model)
         model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
         graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph

@@ -19,7 +19,7 @@ from test_networks import Folder, done
 
 L1 = 16384
 BYTES = {"f32": 4, "bf16": 2, "fp16": 2, "int8": 1}
-# Of the largest result: half a step of the type, and what sums of that many add.
+# Bounds as shares of the largest result: half a step of the type, and what sums of that many add.
 BOUNDS = {"f32": 3e-5, "bf16": 2e-2, "fp16": 4e-3, "int8": 4e-3}
 STEP = 0.125  #: of the numbers, which each of the types has
 OPERATORS = (
@@ -59,7 +59,7 @@ def model(op: str, shape: list[int], axis: int, k: int, largest: bool, quantized
 
 
 def expected(op: str, x: NDArray[np.float64], axis: int, k: int, largest: bool) -> dict[str, NDArray[Any]]:
-    """The same by NumPy: of equal elements the first."""
+    """Return the same by NumPy: of equal elements the first."""
     if op in ("ArgMax", "ArgMin"):
         return {"y": (np.argmax if op == "ArgMax" else np.argmin)(x, axis=axis, keepdims=True)}
     if op == "TopK":
@@ -117,7 +117,7 @@ class Rows(Folder):
             self.check(op, precision, shape, axis, k, bool(random.integers(2)))
 
     def test_lengths_with_few_divisors(self) -> None:
-        """Twice or four times a prime, with other dimensions behind; two searches behind each other."""
+        """Lengths are twice or four times a prime, with dimensions after; two searches in sequence."""
         for op, precision, shape, axis, k in (
             ("ReduceSum", "bf16", [10796, 2, 3], 0, 1),
             ("ReduceMean", "int8", [1, 2, 19192, 2], 2, 1),

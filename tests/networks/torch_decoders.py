@@ -49,7 +49,7 @@ def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
 
 
 def repeated(x: Tensor) -> Tensor:
-    """Each group's keys for all of its heads."""
+    """Return each group's keys for all of its heads."""
     batch, groups, rows, size = x.shape
     wide = x[:, :, None].expand(batch, groups, HEADS // groups, rows, size)
     return wide.reshape(batch, HEADS, rows, size)
@@ -84,7 +84,7 @@ class Projected(nn.Module):
         return turned(q, cosine, sine), turned(k, cosine, sine), v
 
     def out(self, x: Tensor, y: Tensor) -> Tensor:
-        """Behind the heads."""
+        """Compute what follows the heads."""
         batch, heads, rows, size = y.shape
         return x + self.o(y.transpose(1, 2).reshape(batch, rows, heads * size))
 
@@ -191,7 +191,7 @@ FORMS: dict[str, Callable[[], nn.Module]] = {
 
 
 def inputs_of(form: str, rows: int) -> tuple[Tensor, ...]:
-    """Of so many rows behind a past."""
+    """Make inputs of so many rows after a past."""
     x, positions = torch.randn(1, rows, WIDTH), torch.arange(PAST, PAST + rows)
     groups = HEADS if form in ("linear", "fused") else GROUPS
     cache = [torch.randn(1, groups, MOST if form == "static" else PAST, SIZE) for _ in range(2)]

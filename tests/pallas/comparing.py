@@ -1,4 +1,4 @@
-"""How results are compared with those of jax's interpreters."""
+"""Comparison of results with those of jax's interpreters."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ TINY = np.finfo(np.float32).tiny
 
 
 def is_float(array: np.ndarray) -> bool:
-    """Of any width; those of ml_dtypes are no NumPy types."""
+    """Return whether it is a float of any width; those of ml_dtypes are no NumPy types."""
     return "float" in array.dtype.name
 
 
 def no_number(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Where both are NaN: any is equal to any."""
+    """Find where both are NaN: any is equal to any."""
     return np.asarray(np.isnan(ours.astype(np.float32)) & np.isnan(theirs.astype(np.float32)))
 
 
@@ -40,7 +40,7 @@ def magnitudes(case: Case, document: dict[str, Any]) -> list[np.ndarray]:
 
 
 def difference(case: Case, ours: list[np.ndarray], theirs: list[np.ndarray], document: dict[str, Any]) -> str:
-    """What differs beyond what the case allows; empty if nothing does."""
+    """Say what differs beyond what the case allows; empty if nothing does."""
     sums = magnitudes(case, document) if case.compare == "sum" else [None] * len(ours)
     if len(ours) != len(theirs):
         return f"{len(ours)} results, not {len(theirs)}"
@@ -53,7 +53,7 @@ def difference(case: Case, ours: list[np.ndarray], theirs: list[np.ndarray], doc
 
 
 def differs(case: Case, ours: np.ndarray, theirs: np.ndarray, magnitude: np.ndarray | None) -> str:
-    """The same for one array. A sum of K terms is within K * 2^-24 of the sum of their magnitudes."""
+    """Return the same for one array. A sum of K terms is within K * 2^-24 of the sum of their magnitudes."""
     if not is_float(ours):
         wrong = np.argwhere(ours != theirs)
     elif case.compare == "exact":

@@ -1,4 +1,4 @@
-"""What must be set before jax is imported: no fused multiply-add, and every bf16 result rounded.
+"""Settings that must be made before jax is imported: no fused multiply-add, and every bf16 result rounded.
 
 Most kernels are executed once, so XLA optimizes little, which takes most of its time, and by no threads.
 Not at level 0: there jaxlib 0.9.2 gets signs of small float8_e4m3b11fnuz wrong.

@@ -1,4 +1,4 @@
-"""What jax's interpreters make of the kernels, and the exports: once a tree, in build/pallas."""
+"""Results of jax's interpreters for the kernels, and the exports: once a tree, in build/pallas."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FOLDER = ROOT / "build" / "pallas" / jax.__version__
 
 @functools.cache
 def digest(*folders: str) -> str:
-    """Of all that results of the cases depend on, and of further folders."""
+    """Return a digest of all that results of the cases depend on, and of further folders."""
     sources = [KERNELS, Path(__file__), *(ROOT / folder for folder in ("examples/pallas", *folders))]
     options = f"{jax.__version__} {jaxlib.__version__} {os.environ['XLA_FLAGS']}"
     return made.contents(sources, "numpy", "ml_dtypes", also=options)
 
 
 def interpreted(case: Case) -> list[np.ndarray]:
-    """What jax's interpreter gives. Operands are arguments: constants would be folded by other rules."""
+    """Return what jax's interpreter gives. Operands are arguments: constants would be folded."""
     with internals.tpu_described:  # pipelines are traced for its tiles, also where no capture did that before
         if case.check is not None:
             found = case.check(*case.operands)
@@ -41,7 +41,7 @@ def interpreted(case: Case) -> list[np.ndarray]:
 
 
 def expected(case: Case) -> list[np.ndarray]:
-    """The same, once a tree for each release of jax."""
+    """Return the same, once a tree for each release of jax."""
     path = FOLDER / f"{case.name}.expected"
     found: list[np.ndarray] = made.value(path, digest(), lambda: interpreted(case))
     return found

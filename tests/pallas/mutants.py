@@ -51,12 +51,12 @@ def place(document: Json, equation: Json) -> str:
 
 
 def semaphore(equation: Json) -> int:
-    """The variable of the semaphores of a copy, wait or signal."""
+    """Return the variable of the semaphores of a copy, wait or signal."""
     return int(equation["refs"][-1]["ref"])
 
 
 def users(document: Json, variable: int, *operations: str) -> frozenset[str]:
-    """Where a semaphore is used in this way."""
+    """Return where a semaphore is used in this way."""
     found = (where[at] for _, where, at in bodies(document))
     return frozenset(
         place(document, equation)
@@ -81,7 +81,7 @@ def removed(document: Json) -> Iterator[Mutant]:
 
 
 def slot_of(call: Json, ref: Json) -> list[Any] | None:
-    """The indices of a ref to one of two slots, of which the first is the slot."""
+    """Return the indices of a ref to one of two slots, of which the first is the slot."""
     for name, indices in ref.get("at", [])[:1]:
         first = indices[0] if name == "index" and indices else None
         is_number = isinstance(first, int) or (isinstance(first, list) and first[0] != "slice")

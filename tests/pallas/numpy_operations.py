@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def is_float(x: Any) -> bool:
-    """Of any width; those of ml_dtypes are no NumPy types."""
+    """Return whether it is a float of any width; those of ml_dtypes are no NumPy types."""
     return "float" in x.dtype.name
 
 
@@ -25,7 +25,7 @@ def whole_bits(dtype: Any) -> int:
 
 
 def limits_of(dtype: Any) -> tuple[int, int]:
-    """The least and the greatest whole number."""
+    """Return the least and the greatest whole number."""
     bits = whole_bits(dtype)
     return (0, (1 << bits) - 1) if dtype.name[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
@@ -62,7 +62,7 @@ def simple(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def divided(x: Any, y: Any) -> Any:
-    """Whole numbers toward zero; by zero all ones."""
+    """Return whole numbers toward zero; by zero all ones."""
     if is_float(x):
         return x / y
     x, y = np.broadcast_arrays(x, y)
@@ -133,7 +133,7 @@ def reduced_precision(form: Json, kind: Json, x: Any) -> Any:
 
 
 def integer_power(form: Json, kind: Json, x: Any) -> Any:
-    """A product of equal factors."""
+    """Return a product of equal factors."""
     del kind
     y = form["y"]
     if not is_float(x):
@@ -172,7 +172,7 @@ def leading_zeros(x: Any) -> Any:
 
 
 def selected(form: Json, kind: Json, which: Any, *cases: Any) -> Any:
-    """One of several values for each element."""
+    """Return one of several values for each element."""
     del form, kind
     return np.choose(np.broadcast_to(which, cases[0].shape).astype(np.int64), cases)
 
@@ -209,7 +209,7 @@ def dynamic_start(starts: Any, shape: Any, size: Any) -> Any:
 
 
 def dynamic_slice(form: Json, kind: Json, x: Any, *starts: Any) -> Any:
-    """A part at places that are values."""
+    """Return a part at places that are values."""
     del form
     first = dynamic_start(starts, x.shape, kind["shape"])
     return x[tuple(slice(a, a + n) for a, n in zip(first, kind["shape"], strict=True))]
@@ -276,7 +276,7 @@ def reduced(name: str) -> Callable[..., Any]:
 
 
 def arg_reduced(sign: int) -> Callable[..., Any]:
-    """The first of the largest or least; the first NaN before all."""
+    """Return the first of the largest or least; the first NaN before all."""
 
     def operation(form: Json, kind: Json, x: Any) -> Any:
         del kind
@@ -299,7 +299,7 @@ def cumulated(function: Any) -> Callable[..., Any]:
 
 
 def sort_key(x: Any) -> Any:
-    """Numbers in order: -0 and subnormals are 0, any NaN is last."""
+    """Return the numbers in order: -0 and subnormals are 0, any NaN is last."""
     if not is_float(x):
         return x.astype(np.int64)
     key = flushed(x).astype(np.float64) + 0.0
@@ -307,7 +307,7 @@ def sort_key(x: Any) -> Any:
 
 
 def sorted_values(form: Json, kind: Json, *values: Any) -> Any:
-    """All operands in the order of the first ones."""
+    """Return all operands in the order of the first ones."""
     del kind
     axis = form["dimension"]
     order = np.lexsort([sort_key(value) for value in reversed(values[: form["keys"]])], axis=axis)
@@ -315,7 +315,7 @@ def sorted_values(form: Json, kind: Json, *values: Any) -> Any:
 
 
 def top(form: Json, kind: Json, x: Any) -> Any:
-    """The largest by sign and bits, and where they stand; the first of equals."""
+    """Return the largest by sign and bits, and where they stand; the first of equals."""
     del kind
     key = by_bits(x) if is_float(x) else x.astype(np.int64)
     order = np.argsort(-key, axis=-1, kind="stable")[..., : form["k"]]
@@ -323,7 +323,7 @@ def top(form: Json, kind: Json, x: Any) -> Any:
 
 
 def by_bits(x: Any) -> Any:
-    """Whole numbers in the total order of floats: -NaN, -inf .. -0, 0 .. inf, NaN."""
+    """Return whole numbers in the total order of floats: -NaN, -inf .. -0, 0 .. inf, NaN."""
     bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
     return np.where(bits < 0, np.iinfo(f"i{x.dtype.itemsize}").min - bits - 1, bits)
 
@@ -359,7 +359,7 @@ def rolled(form: Json, kind: Json, x: Any, shift: Any) -> Any:
 
 
 def bitcast_rows(form: Json, kind: Json, x: Any) -> Any:
-    """The same bytes; a narrower type has more rows."""
+    """Return the same bytes; a narrower type has more rows."""
     from numpy_reference import TYPES
 
     del form
@@ -375,7 +375,7 @@ def bitcast_rows(form: Json, kind: Json, x: Any) -> Any:
 
 
 def same_bits(form: Json, kind: Json, x: Any) -> Any:
-    """The same bits; parts of a wider element are a last dimension."""
+    """Return the same bits; parts of a wider element are a last dimension."""
     from numpy_reference import TYPES
 
     del form
@@ -395,7 +395,7 @@ def digits(x: Any) -> Any:
 
 
 def from_digits(pairs: Any, dtype: Any) -> Any:
-    """The way back, in one row."""
+    """Return the way back, in one row."""
     each = width(dtype) // 2
     whole = np.zeros((pairs.size // each, 4 * dtype.itemsize), np.uint8)
     whole[:, :each] = pairs.reshape(-1, each)
@@ -409,7 +409,7 @@ def by_element(function: Callable[[float], float]) -> Callable[..., Any]:
 
 
 def inverse_error(y: float) -> float:
-    """Where erf is y, inside of (-1, 1); near 0 it is a line."""
+    """Return where erf is y, inside of (-1, 1); near 0 it is a line."""
     if abs(y) < 1e-8:
         return y * math.sqrt(math.pi) / 2
     return math.copysign(NormalDist().inv_cdf((1 - abs(y)) / 2) / math.sqrt(2), y)

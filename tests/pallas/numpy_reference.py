@@ -93,7 +93,7 @@ class Ref:
     places: np.ndarray
 
     def read(self) -> np.ndarray:
-        """Its elements."""
+        """Return its elements."""
         return self.memory[self.places]
 
     def write(self, value: np.ndarray) -> None:
@@ -102,7 +102,7 @@ class Ref:
 
 
 def whole(array: np.ndarray) -> Ref:
-    """A ref of all of an array."""
+    """Return a ref of all of an array."""
     return Ref(array.reshape(-1), np.arange(array.size).reshape(array.shape))
 
 
@@ -183,7 +183,7 @@ class Call:
             self.values[var] = np.asarray(value).astype(TYPES[kind["type"]])
 
     def ref(self, form: Json) -> Ref:
-        """A ref with its transforms."""
+        """Return a ref with its transforms."""
         found: Ref = self.values[form["ref"]]
         for kind, argument in form.get("at", []):
             if kind == "reshape":
@@ -197,7 +197,7 @@ class Call:
         return found
 
     def index(self, item: Any) -> Any:
-        """A slice or numbers."""
+        """Return a slice or numbers."""
         if isinstance(item, list) and item[0] == "slice":
             start = int(self.atom(item[1]))
             return start + np.arange(item[2]) * item[3], True
@@ -309,7 +309,7 @@ class Block:
         self.is_aliased = any(output == place for _, output in call.form["aliases"])
 
     def at(self, step: tuple[int, ...]) -> list[int]:
-        """Where it stands at a step, in elements."""
+        """Return where it stands at a step, in elements."""
         indices = [np.int32(index) for index in step]
         found = self.call.block(self.form["map"], indices)
         start = []
@@ -324,7 +324,7 @@ class Block:
         return start
 
     def parts(self) -> tuple[Any, Any]:
-        """What of the array, and of the block, is there."""
+        """Return what of the array, and of the block, is there."""
         assert self.start is not None
         of_array, of_block = [], []
         for start, dim, size in zip(self.start, self.form["dims"], self.row["shape"], strict=True):
@@ -335,7 +335,7 @@ class Block:
         return tuple(of_array), tuple(of_block)
 
     def full(self, ref: Ref) -> np.ndarray:
-        """The block with its squeezed dimensions."""
+        """Return the block with its squeezed dimensions."""
         return ref.memory.reshape([1 if dim[0] == "squeezed" else dim[1] for dim in self.form["dims"]])
 
     def enter(self) -> None:
@@ -364,7 +364,7 @@ class Block:
 
 
 def bitcast(ref: Ref, dtype: np.dtype) -> Ref:
-    """The same bytes as another type; a narrower one has more rows."""
+    """Return the same bytes as another type; a narrower one has more rows."""
     old = ref.memory.dtype.itemsize
     memory = ref.memory.view(dtype)
     if old == dtype.itemsize:

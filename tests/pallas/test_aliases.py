@@ -62,7 +62,7 @@ def copies(x: Any, t: Any, o: Any, buffer: Any, semaphore: Any) -> None:
 
 
 def call(kernel: Any, x_spec: Any, t_spec: Any, steps: int, scratch: Any = ()) -> Callable[..., Any]:
-    """A kernel whose second operand is aliased to its result."""
+    """Return a kernel whose second operand is aliased to its result."""
 
     def function(x: Any, t: Any, interpret: Any = False) -> Any:
         return pl.pallas_call(
@@ -100,7 +100,7 @@ CALLS = {
 }
 X = np.asarray(integers(2, 3, 24, 128), np.int32)
 T = np.asarray(integers(3, 24, 128, seed="t"), np.int32)
-#: Of both operands, from the outermost vmap to the innermost.
+#: Axes of both operands, from the outermost vmap to the innermost.
 AXES: dict[str, tuple[Any, Any, list[tuple[Any, Any]]]] = {
     "none": (X[0, 0], T[0], []),
     "operand_is_not_batched": (X[0], T[0], [(0, None)]),
@@ -124,7 +124,7 @@ def mapped(function: Any, axes: list[tuple[Any, Any]]) -> Any:
 @pytest.mark.parametrize("axes", AXES)
 @pytest.mark.parametrize("name", CALLS)
 def test_values(name: str, axes: str) -> None:
-    """Those of jax, and nothing that was never written is used; vmap around the run, and inside of it."""
+    """Values are those of jax, and nothing unwritten is used; vmap around the run, and inside of it."""
     function = CALLS[name]
     x, t, pairs = AXES[axes]
     expected = np.asarray(mapped(functools.partial(function, interpret=True), pairs)(x, t))

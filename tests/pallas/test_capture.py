@@ -1,4 +1,4 @@
-"""What is refused, and how it is said; and what of jax an export depends on."""
+"""Refusals, and how they are worded; and what of jax an export depends on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def call(body: Any, *operands: Any, out: Any = X, **options: Any) -> Any:
 
 
 def refusal(function: Any, *shapes: Any) -> str:
-    """What an export says."""
+    """Return what an export says."""
     with pytest.raises(UserError) as caught:
         kpusim.pallas.source(function, *(shapes or (X,)))
     text = str(caught.value)
@@ -149,7 +149,7 @@ def test_operand_is_named(other: Any, text: str) -> None:
 
 
 def test_types_of_numbers() -> None:
-    """Those of jit, where they are operands."""
+    """Types of numbers are those of jit, where they are operands."""
     function = lambda x, number: call(lambda a, b, o: o.__setitem__(..., a[...] * b[0]))(  # noqa: E731
         x, jnp.broadcast_to(number, (1,))
     )
@@ -202,7 +202,7 @@ def test_direct_access_to_hbm() -> None:
 
 
 class OtherMesh:
-    """Of no TensorCores."""
+    """Mesh of no TensorCores."""
 
     shape: ClassVar[dict[str, int]] = {"core": 1}
 
@@ -211,7 +211,7 @@ class OtherMesh:
 
 
 def on_mesh_of_refs(x: Any) -> Any:
-    """A kernel of refs around it, in the last line of `copy`."""
+    """Return a kernel of refs around it, in the last line of `copy`."""
     mesh = OtherMesh()
 
     def copy(refs: Any) -> None:
@@ -221,7 +221,7 @@ def on_mesh_of_refs(x: Any) -> Any:
 
 
 def test_mesh() -> None:
-    """By its line, under `jit` and in loops too."""
+    """A mesh is refused by its line, under `jit` and in loops too."""
     what = "_map`: a kernel on a mesh of cores"
     assert what in refusal(on_mesh_of_refs)
     place = f"test_capture.py:{on_mesh_of_refs.__code__.co_firstlineno + 5} "
@@ -234,7 +234,7 @@ def test_mesh() -> None:
 
 
 def test_another_dialect() -> None:
-    """By its name."""
+    """Another dialect is refused by its name."""
     options = triton.CompilerParams()
     text = refusal(call(lambda x, o: o.__setitem__(..., x[...]), compiler_params=options))
     assert "compiler_params of triton: only those of the TPU dialect" in text
@@ -286,7 +286,7 @@ def test_semaphore_array_without_index() -> None:
 
 
 def test_print_warns() -> None:
-    """What has no effect is said."""
+    """Operations without an effect are said."""
 
     def body(x: Any, o: Any) -> None:
         pl.debug_print("step {}", pl.program_id(0))
@@ -381,7 +381,7 @@ def test_coverage_page() -> None:
 
 
 def test_every_case_is_a_primitive_with_a_test() -> None:
-    """What has a handler is used by a kernel here."""
+    """Primitives that have a handler are used by a kernel here."""
     used: set[str] = set()
     for case in CASES.values():
         used |= set(kept.exported(case).primitives)

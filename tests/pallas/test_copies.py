@@ -22,7 +22,7 @@ Call = Callable[..., Any]
 
 
 def call(kernel: Call, scratch: tuple[int, ...] = (MOST, WIDTH), shape: tuple[int, ...] = X.shape) -> Call:
-    """Numbers in SMEM, operand and result in HBM, a window in VMEM."""
+    """Return the numbers in SMEM, operand and result in HBM, a window in VMEM."""
     spec = pltpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=1,
         grid=(),
@@ -157,7 +157,7 @@ def one_size(n: Any, x: Any, o: Any, window: Any, sem: Any) -> None:
     [(cut, "reshaped"), (again, "not the last"), (one_size, "one side alone")],
 )
 def test_refused(kernel: Call, reason: str) -> None:
-    """By what it is, with its line."""
+    """Copies are refused by what they are, with their line."""
     with pytest.raises(UserError, match=reason) as caught:
         call(kernel)(jnp.asarray([2, 2], jnp.int32), X)
     assert "test_copies.py" in str(caught.value)

@@ -34,7 +34,7 @@ def softmax(x: Any) -> Any:
 
 
 def line_with(text: str) -> int:
-    """Of the body."""
+    """Return the line of the body with this text."""
     lines, first = inspect.getsourcelines(body)
     return first + next(i for i, line in enumerate(lines) if text in line)
 

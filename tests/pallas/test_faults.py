@@ -1,4 +1,4 @@
-"""What goes wrong in a kernel is said with the Python line: unwritten memory, places outside, semaphores."""
+"""Faults of a kernel are said with the Python line: unwritten memory, places outside, semaphores."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def line_with(function: Callable[..., Any], text: str) -> str:
 
 
 def call(body: Callable[..., None], out: Any = F32, **options: Any) -> Callable[..., Any]:
-    """The function that calls a kernel."""
+    """Return the function that calls a kernel."""
     return lambda *operands: pl.pallas_call(body, out_shape=out, **options)(*operands)
 
 
 def hazards(function: Callable[..., Any], *operands: Any) -> list[str]:
-    """What a run warns of; the same in both modes, and counted."""
+    """Return what a run warns of; the same in both modes, and counted."""
     found = []
     for mode in ("values+timing", "functional"):
         with warnings.catch_warnings(record=True) as caught:
@@ -99,12 +99,12 @@ def output_in_part(x: Any, o: Any) -> None:
 
 
 def ragged_sum(x: Any, o: Any) -> None:
-    """Of a last block that is half outside."""
+    """Sum a last block that is half outside."""
     o[...] = jnp.broadcast_to(jnp.sum(x[...]), o.shape)
 
 
 def ragged_masked_sum(x: Any, o: Any) -> None:
-    """What is outside is left out."""
+    """Sum without what is outside."""
     row = lax.broadcasted_iota(jnp.int32, (8, 128), 0) + pl.program_id(0) * 8
     o[...] = jnp.broadcast_to(jnp.sum(jnp.where(row < 20, x[...], 0)), o.shape)
 
@@ -171,7 +171,7 @@ def test_output_that_is_not_written() -> None:
 
 
 def test_memory_of_a_scope_is_new_each_time() -> None:
-    """What an earlier trip left there is not this one's."""
+    """Memory of a scope has nothing that an earlier trip left there."""
 
     def body(x: Any, o: Any) -> None:
         @pl.loop(0, 2)
@@ -195,7 +195,7 @@ def test_memory_of_a_scope_is_new_each_time() -> None:
 
 
 def failing(function: Callable[..., Any], *operands: Any) -> str:
-    """What a run that fails says, in both modes."""
+    """Return what a run that fails says, in both modes."""
     texts = []
     for mode in ("values+timing", "functional"):
         with pytest.raises(SimulationError, match="Fix: ") as error:
@@ -226,7 +226,7 @@ def far_load(rows: Any, x: Any, o: Any) -> None:
     [(far_row, "pl.ds(rows[0], 4)", None), (far_copy, "sync_copy", ANY), (far_load, "x[rows[0]]", None)],
 )
 def test_places_outside(body: Callable[..., None], text: str, space: Any) -> None:
-    """Of a ref, known when the kernel runs only."""
+    """Places outside of a ref are known when the kernel runs only."""
     specs = [pl.BlockSpec(memory_space=pltpu.SMEM), space or pl.BlockSpec((8, 128), lambda: (0, 0))]
     message = failing(call(body, in_specs=specs), np.array([9], np.int32), X)
     assert line_with(body, text) in message
@@ -271,12 +271,12 @@ def scratch_in_hbm(x: Any, o: Any, memory: Any) -> None:
 
 
 def copies_bits(x: Any, o: Any) -> None:
-    """Of the same bits."""
+    """Copy the same bits."""
     pltpu.sync_copy(x.bitcast(jnp.int32), o)
 
 
 def test_refused_by_name() -> None:
-    """What the device cannot do, before anything runs."""
+    """Operations that the device lacks are refused before anything runs."""
     hbm = {"in_specs": [ANY], "out_specs": ANY, "scratch_shapes": [pltpu.HBM((8, 128), jnp.float32)]}
     ints = jax.ShapeDtypeStruct((8, 128), jnp.int32)
     for function, body, text, fix in (
@@ -361,12 +361,12 @@ def test_while_that_reads_what_its_body_changes() -> None:
 
 
 def doubled(x: Any, o: Any) -> None:
-    """Of each block."""
+    """Double each block."""
     o[...] = x[...] * 2
 
 
 def half(x: Any, o: Any) -> None:
-    """Of an output that is no block."""
+    """Write half of an output that is no block."""
     pltpu.sync_copy(x.at[pl.ds(0, 16)], o.at[pl.ds(0, 16)])
 
 
@@ -380,7 +380,7 @@ def half(x: Any, o: Any) -> None:
     ids=["blocks", "rows"],
 )  # fmt: skip
 def test_outputs_that_are_left(function: Callable[..., Any], line: str) -> None:
-    """What no step writes is told, with the first element of it."""
+    """Elements that no step writes are told, with the first of them."""
     (message,) = hazards(function, RAGGED)
     assert line in message
     assert "does not write all of output `a_out`: element 2048 is the first that nobody wrote" in message

@@ -1,4 +1,4 @@
-"""What errors of kpusim.pallas advise works: each case makes a mistake, and does what the fix says."""
+"""Each fix that errors of kpusim.pallas advise works: each case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def exported(function: Any, *shapes: Any) -> None:
 
 
 def saved(path: str) -> None:
-    """What was captured, in a file."""
+    """Save what was captured in a file."""
     kpusim.pallas.export(doubled, SHAPE).save(path)
 
 
@@ -164,7 +164,7 @@ def sharded() -> Any:
 
 
 def on_cores(x: Any) -> Any:
-    """A kernel on TensorCores."""
+    """Return a kernel on TensorCores."""
     mesh = pltpu.create_tensorcore_mesh("core", num_cores=1)
     return pl.kernel(lambda x_ref, o_ref: pltpu.sync_copy(x_ref, o_ref), SHAPE, mesh=mesh)(x)
 

@@ -29,7 +29,7 @@ LONG = "example_large_sort"
 
 
 def all_documents() -> dict[str, dict[str, Any]]:
-    """Of every kernel with copies or semaphores of its own, by name."""
+    """Return the documents of every kernel with copies or semaphores of its own, by name."""
     documents = {}
     for name, case in CASES.items():
         if name != LONG and (case.interpreter == "tpu" or "semaphore" in name):
@@ -41,7 +41,7 @@ DOCUMENTS = all_documents()
 
 
 def all_mutants() -> dict[str, tuple[str, mutants.Mutant]]:
-    """Of all of them, by name."""
+    """Return the mutants of all of them, by name."""
     found: dict[str, tuple[str, mutants.Mutant]] = {}
     for name, document in DOCUMENTS.items():
         for number, mutant in enumerate([*mutants.removed(document), *mutants.swapped(document)]):
@@ -53,7 +53,7 @@ MUTANTS = all_mutants()
 
 
 def said(document: dict[str, Any], operands: tuple[np.ndarray, ...], mode: Any) -> tuple[str, bool]:
-    """What a run says of it, and whether it failed."""
+    """Return what a run says of it, and whether it failed."""
     text = '{"format": "kpusim-pallas", ' + json.dumps(document)[len('{"format": "kpusim-pallas", ') :]
     program = kpusim.Program.parse(text, "mutant.pallas.json", platform="tile32")
     simulation = kpusim.Simulation(program, "tile32", mode=mode)
@@ -69,7 +69,7 @@ def said(document: dict[str, Any], operands: tuple[np.ndarray, ...], mode: Any) 
 
 
 def test_there_are_enough() -> None:
-    """Of each kind."""
+    """There are mutants of each kind."""
     assert len(MUTANTS) >= 30
     for kind in ("no dma_wait", "no semaphore_signal", "slot"):
         assert sum(kind in name for name in MUTANTS) >= 2

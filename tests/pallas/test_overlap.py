@@ -53,7 +53,7 @@ def blocked(steps: int, work: Work, buffers: int) -> Call:
 
 
 def explicit(steps: int, work: Work, buffers: int) -> Call:
-    """The same by copies that the kernel starts and awaits itself."""
+    """Return the same by copies that the kernel starts and awaits itself."""
 
     def kernel(x: Any, o: Any, slots: Any, arrived: Any) -> None:
         def load(step: Any) -> Any:

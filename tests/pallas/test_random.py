@@ -30,7 +30,7 @@ def unseeded(o: Any) -> None:
 
 
 def test_bits_before_a_seed_are_reported() -> None:
-    """As scratch is that nobody wrote: what comes of it is that of a key of zeros."""
+    """Bits before a seed are as scratch that nobody wrote: what comes of them is that of a key of zeros."""
     (message,) = hazards(call(unseeded, BITS))
     assert "nobody wrote" in message
     assert "test_random.py" in message
@@ -53,7 +53,7 @@ def test_the_same_with_time(name: str) -> None:
 
 
 def many(seed: Any, o: Any) -> None:
-    """Of a step's own seed."""
+    """Draw many of a step's own seed."""
     pltpu.prng_seed(seed[0], pl.program_id(0))
     o[...] = pltpu.prng_random_bits(o.shape)
 
@@ -89,7 +89,7 @@ def test_statistics() -> None:
 
 
 def test_keys_as_operands() -> None:
-    """Of functions that jax calls: at once, under jit, and a row of them under vmap."""
+    """Keys serve functions that jax calls: at once, under jit, and a row of them under vmap."""
 
     def function(words: Any) -> Any:
         return blocks_of_samples(words, 8)
@@ -113,7 +113,7 @@ def eighth(x: Any, o: Any) -> None:
 
 
 def of_half(x: Any, o: Any) -> None:
-    """Of f16."""
+    """Round f16."""
     half = x[...].astype(jnp.float16)
     o[...] = pltpu.stochastic_round(half, x[...].view(jnp.uint32), target_dtype=jnp.bfloat16)
 
@@ -125,7 +125,7 @@ def real_seed(x: Any, o: Any) -> None:
 
 
 def no_collective(x: Any, o: Any) -> None:
-    """Of a call that names none."""
+    """Wait for a barrier of a call that names none."""
     pl.semaphore_wait(pltpu.get_barrier_semaphore(), 0)
     o[...] = x[...]
 
@@ -141,7 +141,7 @@ def no_collective(x: Any, o: Any) -> None:
     ],
 )
 def test_refused(body: Any, dtype: Any, word: str, why: str) -> None:
-    """By name, with the line and what to do."""
+    """Refusals have the name, the line and what to do."""
     with pytest.raises(UserError, match="Fix: ") as error:
         kpusim.pallas.run(call(body, jax.ShapeDtypeStruct((8, 128), dtype)))(X)
     assert line_with(body, word).replace("test_faults", "test_random") in str(error.value)

@@ -28,7 +28,7 @@ X = floats(8, 128)
 
 @pytest.fixture(params=["numpy", pytest.param("model", marks=pytest.mark.device)])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Who executes the kernels: the model, or NumPy in its place, for what jax has to do with it."""
+    """Choose who executes the kernels: the model, or NumPy in its place, for what jax has to do with it."""
     if request.param == "numpy":
 
         def execute(self: running.Compiled, *operands: Any) -> list[Any]:
@@ -77,7 +77,7 @@ def test_vmap(engine: str) -> None:
 
 
 def test_vmap_of_copies(engine: str) -> None:
-    """What a row sees of a ref in ANY is a part of it; also where one operand is the same for all."""
+    """A row sees a part of a ref in ANY; also where one operand is the same for all."""
 
     def kernel(x: Any, y: Any, o: Any, memory: Any, semaphore: Any) -> None:
         pltpu.async_copy(x, memory, semaphore).wait()
@@ -112,7 +112,7 @@ def test_scan(engine: str) -> None:
 
 @pytest.mark.parametrize("checked", [False, True])
 def test_shard_map(engine: str, checked: bool) -> None:
-    """What each device does with its part, of which one knows where it is and what others have."""
+    """Each device does its part, and knows where it is and what others have."""
     mesh = jax.make_mesh((1,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
     rows = jax.sharding.PartitionSpec("x")
 
@@ -148,7 +148,7 @@ def test_traced_random_numbers() -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("around", [jax.jit, lambda function: lambda x: jax.lax.map(function, x[None])[0]])
 def test_refused_where_jax_calls_back(around: Any) -> None:
-    """As it is outside of loops and jit: jax would hide it in an error of its own."""
+    """Refusals are as outside of loops and jit: jax would hide them in an error of its own."""
 
     def body(x: Any, o: Any) -> None:
         o[...] = jax.scipy.special.digamma(x[...])
@@ -161,14 +161,14 @@ def test_refused_where_jax_calls_back(around: Any) -> None:
 
 
 def weak_arguments(interpret: Any) -> Any:
-    """A function of an array and a number that gives both to a kernel, and the number back."""
+    """Return a function of an array and a number that gives both to a kernel, and the number back."""
     return lambda x, number: (doubled(x * number, interpret), number)
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.int8])
 @pytest.mark.parametrize("number", [3, 2.5, True, np.float32(2.5), np.float64(2.5), jnp.asarray(2.5)])
 def test_types_of_numbers(engine: str, dtype: Any, number: Any) -> None:
-    """Those of jit: numbers of Python, and what jax makes of them, take the type of the array."""
+    """Types are those of jit: numbers of Python, and what jax makes of them, take the type of the array."""
     x = jnp.full((8, 128), 3, dtype)
     expected = jax.jit(weak_arguments(True))(x, number)
     found = kpusim.pallas.run(weak_arguments(False))(x, number)
@@ -178,7 +178,7 @@ def test_types_of_numbers(engine: str, dtype: Any, number: Any) -> None:
 
 
 def test_types_of_later_numbers(engine: str) -> None:
-    """What was captured for a number of Python does not serve an array."""
+    """A capture for a number of Python does not serve an array."""
     function, x = kpusim.pallas.run(weak_arguments(False)), jnp.ones((8, 128), jnp.bfloat16)
     assert function(x, 2.5)[0].dtype == jnp.bfloat16
     assert function(x, np.float32(2.5))[0].dtype == jnp.float32
@@ -194,18 +194,18 @@ def test_keywords(engine: str) -> None:
     assert np.array_equal(run(X, shift={"by": 1}), X * 2 + 1)
     assert np.array_equal(run(X, shift={"by": X}, factor=3.0), X * 6 + X)
     assert np.array_equal(jax.jit(run)(factor=3.0, shift={"by": 1}, x=X), X * 6 + 1)
-    with pytest.raises(UserError, match=r"argument \['shift'\]\['by'\] is no array.*type str.*Fix: "):
+    with pytest.raises(UserError, match=r"argument \['shift'\]\['by'\] is not an array.*type str.*Fix: "):
         run(X, shift={"by": "1"})
 
 
 def test_shapes_have_no_values() -> None:
     """They are for an export."""
-    with pytest.raises(UserError, match=r"argument \[0\] is no array.*ShapeDtypeStruct.*Fix: "):
+    with pytest.raises(UserError, match=r"argument \[0\] is not an array.*ShapeDtypeStruct.*Fix: "):
         kpusim.pallas.run(doubled)(jax.ShapeDtypeStruct((8, 128), jnp.float32))
 
 
 def until_large(x: Any, interpret: Any = False) -> Any:
-    """As many calls as it takes; and their number."""
+    """Call as many times as it takes; and return their number."""
 
     def trip(state: Any) -> Any:
         return doubled(state[0], interpret), state[1] + 1
@@ -309,7 +309,7 @@ def test_file_without_jax(tmp_path: Path) -> None:
 
 @pytest.mark.device
 def test_truncated_file(tmp_path: Path) -> None:
-    """What is cut off is said."""
+    """A file that is cut off is said to be."""
     text = kpusim.pallas.source(doubled, X)
     with pytest.raises(UserError, match="Fix: "):
         kpusim.Program.parse(text[: len(text) // 2], "half.pallas.json")

@@ -157,7 +157,7 @@ ENDS = np.cumsum((0, *GROUPS))
 
 @shipped
 def grouped_product() -> Shipped:
-    """Rows of three groups, each with weights of its own; a group ends within a block."""
+    """Return the rows of three groups, each with weights of its own; a group ends within a block."""
     a, b = floats(256, 128), floats(3, 128, 128)
     right = jnp.concatenate([a[ENDS[i] : ENDS[i + 1]] @ b[i] for i in range(3)])
     options = {"preferred_element_type": jnp.float32, "tiling": (128, 128, 128)}
@@ -166,7 +166,7 @@ def grouped_product() -> Shipped:
 
 @shipped
 def grouped_gradient() -> Shipped:
-    """The same for gradients of the weights."""
+    """Return the same for gradients of the weights."""
     a, b = floats(128, 256), floats(256, 128)
     right = jnp.stack([a[:, ENDS[i] : ENDS[i + 1]] @ b[ENDS[i] : ENDS[i + 1]] for i in range(3)])
     options = {"preferred_element_type": jnp.float32, "tiling": (128, 128, 128)}
@@ -210,7 +210,7 @@ SHIPPED["splash_one_key_head"] = lambda: splashed(
 
 @shipped
 def threefry_bits() -> Shipped:
-    """The primitive broadcasts its key."""
+    """Return the primitive broadcasts its key."""
     key = jnp.asarray([1, 2], jnp.uint32)
     right = jax.random.bits(jax.random.wrap_key_data(key, impl="threefry2x32"), (512, 512))
     return Shipped(lambda key: threefry.plthreefry_random_bits(key, 32, (512, 512)), (key,), right, 0)

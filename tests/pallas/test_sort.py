@@ -22,7 +22,7 @@ TINY = np.finfo(np.float32).tiny
 
 
 def primitive_sort(x: Any, rows: int = 8) -> Any:
-    """Each row sorted by jax's `sort`, with the places that its elements came from."""
+    """Return each row sorted by jax's `sort`, with the places that its elements came from."""
 
     def kernel(x_ref: Any, values_ref: Any, places_ref: Any) -> None:
         values = x_ref[...]
@@ -42,7 +42,7 @@ def by_export(sort: Any, keys: Any, rows: int) -> list[np.ndarray]:
 
 
 def by_device(sort: Any, keys: Any, rows: int) -> list[np.ndarray]:
-    """The same on the device, with small blocks."""
+    """Return the same on the device, with small blocks."""
     del rows
     results = kpusim.pallas.run(sort, platform="tile32", mode="functional")(keys)
     return [np.asarray(result) for result in results]

@@ -25,7 +25,7 @@ NARROW = [*EIGHTHS, *NIBBLES]
 
 
 def call(body: Any, out: Any, *arrays: Any, interpret: Any = False) -> Any:
-    """A kernel on whole operands."""
+    """Return a kernel on whole operands."""
     return pl.pallas_call(body, out_shape=out, interpret=interpret)(*arrays)
 
 
@@ -52,7 +52,7 @@ def numbers(dtype: Any) -> Any:
 @pytest.mark.device
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_jit_and_vmap(dtype: Any) -> None:
-    """As jax has it, at once, under both, and in both modes."""
+    """Types are as jax has them, at once, under both, and in both modes."""
     x = numbers(dtype)
     expected = np.asarray(jax.vmap(functools.partial(twice, interpret=True))(x))
     found = [
@@ -181,7 +181,7 @@ def counted(x: Any, o: Any) -> None:
 
 
 def next_one(x: Any, o: Any) -> None:
-    """The number behind another."""
+    """Return the number after another."""
     o[...] = lax.nextafter(x[...], x[...])
 
 

@@ -37,7 +37,7 @@ Area array(uint32_t rows, uint32_t cols, const char* type, uint32_t node_nm) {
     return area_of(platform, {unit}, node_nm).rows.at(0).area;
 }
 
-/// What a row of NVDLA's table is here: an array, its buffer, a vector unit, four DMA units, a sequencer.
+/// Returns a row of NVDLA's table: an array, its buffer, a vector unit, four DMA units, a sequencer.
 Area nvdla(uint32_t macs, uint64_t buffer_kib, uint32_t node_nm) {
     Platform platform = load("gemmini16");
     proto::Engine& engine = *platform.mutable_engine(0);
@@ -57,7 +57,8 @@ Area nvdla(uint32_t macs, uint64_t buffer_kib, uint32_t node_nm) {
     return {report.mm2, report.low, report.high, "", "", ""};
 }
 
-/// One chip of Simba: 16 processing elements of 64 MACs and 43 KiB, 64 KiB of global buffer, a RISC-V core.
+/// Returns one chip of Simba: 16 processing elements of 64 MACs and 43 KiB, 64 KiB of global buffer, a RISC-V
+/// core.
 Area simba() {
     Platform platform = load("gemmini16");
     proto::Engine& engine = *platform.mutable_engine(0);

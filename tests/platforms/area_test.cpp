@@ -17,7 +17,7 @@ using traces::UnitInfo;
 
 constexpr double kib = 1024, mib = 1024 * kib;
 
-/// The units of a device whose engines are joined by a crossbar.
+/// Returns the units of a device whose engines are joined by a crossbar.
 std::vector<UnitInfo> units_of(const Platform& platform) {
     std::vector<UnitInfo> units;
     const auto add = [&](UnitKind kind, int engine, uint32_t count, std::string name = "") {
@@ -143,7 +143,8 @@ TEST(Area, TypesAndNodes) {
     }
 }
 
-/// What has no figure says why and counts nothing: HBM's interface, every unit at a node without one.
+/// Checks that parts without a figure say why and count nothing: HBM's interface, every unit at a node
+/// without one.
 TEST(Area, NotModelled) {
     const AreaReport hbm = area_at(load("core128-hbm2"));
     const Area phy = sum_of(hbm, Component::phy);

@@ -218,7 +218,7 @@ std::string table_error(const std::string& entry) {
     return error_of([&] { parse_energy_table(head + entry, "t.textproto"); });
 }
 
-/// What a table may not hold: each message names place and key.
+/// Checks what a table may not hold: each message names place and key.
 TEST(Energy, TableErrors) {
     const std::string rest = " per: \"mac\" source: \"s\" confidence: \"assumed\" }";
     const std::string key = "entry { component: \"array\" action: \"mac.i8\" ";

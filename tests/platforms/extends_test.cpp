@@ -91,7 +91,7 @@ TEST(Extends, Errors) {
     EXPECT_THAT(error_of([] { load("edge16", {{"extends", "npm_pro"}}); }), HasSubstr("only a file extends"));
 }
 
-/// A group is as if its variants stood there, and those that the file lists come behind.
+/// A group is as if its variants stood there, and those that the file lists come after it.
 TEST(VariantSets, StandForTheirVariants) {
     const Platform base = load("edge16");
     const auto has = [](const Platform& platform, const std::string& variant) {

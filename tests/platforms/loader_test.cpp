@@ -102,7 +102,7 @@ TEST(Loader, Rules) {
     EXPECT_THAT(parse_error(replaced(text, "gemm.int8<i8>.no_bias", "gemm.int9<i8>.no_bias")),
                 AllOf(StartsWith("dev.textproto:"), HasSubstr("unknown type family `gemm.int9`")));
     EXPECT_THAT(parse_error(replaced(text, "gemm.int8<i8>.no_bias", "gemm")),
-                HasSubstr("`gemm` is no type variant"));
+                HasSubstr("`gemm` is not a type variant"));
     EXPECT_THAT(parse_error(replaced(text, "gemm.int8<i8>.no_bias", "gemm.int8<i8>.with_bias")),
                 HasSubstr("twice"));
     EXPECT_THAT(parse_error(replaced(text, "\"generic_16nm\"", "\"generic_3nm\"")),

@@ -9,7 +9,7 @@ using testing::HasSubstr;
 struct Pinned {
     const char* path;
     const char* value;
-    const char* printed;  ///< what the written platform must then hold
+    const char* printed;  ///< text that the written platform must then hold
 };
 
 class PinnedName : public testing::TestWithParam<Pinned> {};

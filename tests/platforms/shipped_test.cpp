@@ -17,7 +17,7 @@ TEST(Shipped, Names) {
                             "swkpu-v2", "tile32", "tpu_v3_core", "tpu_v4_core", "wormhole"));
 }
 
-/// Those that a file states: posits of another es come to the posits of their width.
+/// Returns the variants that a file states: posits of another es come to the posits of their width.
 std::vector<TypeVariant> own_variants(const DeviceLimits& limits) {
     std::vector<TypeVariant> own;
     for (const TypeVariant& variant : limits.variants) {

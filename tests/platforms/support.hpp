@@ -10,7 +10,7 @@
 
 namespace kpu::platforms {
 
-/// The message of the UserError that `action` throws; fails the test when it throws none.
+/// Returns the message of the UserError that `action` throws; fails the test when it throws none.
 template <typename Action>
 std::string error_of(Action&& action) {
     try {
@@ -28,7 +28,7 @@ inline std::string replaced(std::string text, const std::string& from, const std
     return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-/// Text of a valid platform to break in one place.
+/// Returns the text of a valid platform to break in one place.
 inline std::string valid_text() { return to_textproto(load("swkpu-v1")); }
 
 }  // namespace kpu::platforms

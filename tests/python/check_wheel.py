@@ -37,7 +37,7 @@ print(text_format.Parse(sys.stdin.read(), platform_pb2.Platform()).name)
 
 
 def output(*command: object, standard_input: str = "") -> str:
-    """What a command prints; it must succeed, and finds nothing of the caller's environment."""
+    """Return what a command prints; it must succeed, and finds nothing of the caller's environment."""
     done = subprocess.run(
         [str(word) for word in command],
         capture_output=True,

@@ -44,7 +44,7 @@ TYPES = [
 
 @pytest.mark.parametrize(("name", "dtype", "count"), TYPES, ids=[name for name, _, _ in TYPES])
 def test_every_type_travels(name: str, dtype: type, count: int) -> None:
-    """What goes in comes out, in its dtype; any other dtype is refused."""
+    """Arrays come out as they went in, in their dtype; any other dtype is refused."""
     interpreter = NemInterpreter()
     interpreter.load(COPY.format(type=name, count=count))
     x = np.arange(count).astype(dtype)

@@ -62,7 +62,7 @@ def test_numpy_computes(mode: kpusim.simulation.Mode) -> None:
 
 
 def test_results_count() -> None:
-    """What the engine gives is what the run gives."""
+    """Results of the engine are what the run gives."""
 
     class Sevens(Numpy):
         def execute(
@@ -160,7 +160,7 @@ def test_an_engine_that_uses_its_simulation() -> None:
 
 
 def test_no_engine() -> None:
-    """What is no engine is refused."""
+    """Objects that are no engine are refused."""
     for engine in ("fats", 3, object()):
         with pytest.raises(UserError, match="there is no engine"):
             kpusim.simulate(GEMM_RELU, "npm_lite", fill=1, engine=engine)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What explains a run, and what compares two."""
+"""Explanations of a run, and comparisons of two."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ SIZES = {"x.0": 2, "x.1": 2}
 
 
 def expected(x: np.ndarray, rate: int) -> np.ndarray:
-    """The same by NumPy."""
+    """Return the same by NumPy."""
     m = np.repeat(np.repeat(x, 2, 0), 2, 1) @ (np.arange(16, dtype=np.float32).reshape(4, 4) - 8)
     return np.maximum(m, 0) if rate == 16000 else -m
 

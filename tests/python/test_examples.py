@@ -16,7 +16,7 @@ EXAMPLES = ROOT / "examples/python"
 
 
 def output_of(script: Path) -> str:
-    """What a script prints."""
+    """Return what a script prints."""
     result = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, timeout=120, cwd=ROOT, check=False
     )

@@ -1,4 +1,4 @@
-"""What an error advises works: each case makes a mistake, reads the fix, and does literally what it says."""
+"""Each fix that an error advises works: a case makes a mistake, reads the fix, and follows it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CORE_MHZ: dict[str, Any] = {"clock.core_mhz": 800}
 
 
 def simulation(text: str = RELU, **options: Any) -> kpusim.Simulation:  # noqa: ANN401
-    """Of the program that tests share."""
+    """Simulate the program that tests share."""
     return kpusim.Simulation(kpusim.Program.parse(text), "swkpu-v1", **options)
 
 
@@ -63,7 +63,7 @@ def page_twice(first: str, second: str = "", *, force: bool = False) -> None:
 
 
 def filled(text: str = RELU) -> kpusim.Simulation:
-    """The same with inputs."""
+    """Return the same with inputs."""
     made = simulation(text)
     made.set_inputs(fill="zeros")
     return made
@@ -75,7 +75,7 @@ def functional(text: str, timeout: float) -> kpusim.Run:
 
 
 def simulate_digits(program: kpusim.Program, **options: Any) -> kpusim.Simulation:  # noqa: ANN401
-    """A network on a device."""
+    """Return a network on a device."""
     return kpusim.Simulation(program, "tile32", **options)
 
 
@@ -103,14 +103,14 @@ def copied(elem: str, count: int, data: object) -> kpusim.Run:
 
 
 def loaded(text: str = RELU, device: str | None = None) -> NemInterpreter:
-    """An interpreter with a program."""
+    """Return an interpreter with a program."""
     interpreter = NemInterpreter()
     interpreter.load(text, device)
     return interpreter
 
 
 def written(events: bool = False) -> kpusim.Simulation:
-    """A simulation that was stepped, and written to."""
+    """Return a simulation that was stepped, and written to."""
     stepped = simulation(events=events)
     stepped.set_inputs(fill="zeros")
     stepped.step(100)
@@ -143,35 +143,35 @@ class Ones:
         outputs: Sequence[kpusim.Operand],
         attributes: Mapping[str, object],
     ) -> Sequence[npt.ArrayLike]:
-        """The results."""
+        """Return the results."""
         return self.results
 
 
 def kernel(head: str, body: str = "o[gid.x] = x[gid.x]") -> kpusim.Kernel:
-    """A kernel of a head and a body."""
+    """Return a kernel of a head and a body."""
     Path("k.kern").write_text(f"kernel k workgroup(1) ({head}): {body} endkernel")
     return kpusim.kernel("k.kern")
 
 
 def called(kind: str, data: npt.ArrayLike, **options: Any) -> kpusim.Run:  # noqa: ANN401
-    """A kernel that copies elements of a type, on an array."""
+    """Return a kernel that copies elements of a type, on an array."""
     return kernel(f"x: read {kind}[], o: output {kind}[]")(data, **options)
 
 
 def saxpy(*arrays: npt.ArrayLike, **options: Any) -> kpusim.Run:  # noqa: ANN401
-    """One of the kernels of the examples."""
+    """Return one of the kernels of the examples."""
     return kpusim.kernel(VECTORS, "saxpy")(*arrays, **options)
 
 
 def tensor(elem: str = "f32") -> Runtime:
-    """A runtime of tile schedules with a tensor of 2 x 3."""
+    """Return a runtime of tile schedules with a tensor of 2 x 3."""
     runtime = Runtime(elem=elem)
     runtime.register_tensor("A", (2, 3))
     return runtime
 
 
 def engine(elem: str = "f32") -> Engine:
-    """The same as an engine."""
+    """Return the same as an engine."""
     made = Engine(EngineConfig(elem=elem))
     made.register_tensor("A", 2, 3)
     return made
@@ -185,13 +185,13 @@ def graph(*names: str) -> None:
 
 
 def no_kernel() -> kpusim.Kernel:
-    """A file without kernels."""
+    """Return a file without kernels."""
     Path("empty.kern").write_text("# nothing\n")
     return kpusim.kernel("empty.kern")
 
 
 def read_only() -> npt.NDArray[Any]:
-    """An array that cannot be written."""
+    """Return an array that cannot be written."""
     array = np.zeros((2, 3), np.float32)
     array.flags.writeable = False
     return array
@@ -455,12 +455,12 @@ def test_fix(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_every_fix_is_played() -> None:
-    """Those of kpusim.kpu, kpusim.torch and kpusim.pallas are in tests/deploy and tests/pallas."""
+    """Every fix is played; tests/deploy and tests/pallas have those of kpu, torch and pallas."""
     check_complete("", CASES, REASONS)
 
 
 def exists(name: str) -> bool:
-    """Whether a dotted name can be reached."""
+    """Return whether a dotted name can be reached."""
     import importlib
 
     parts = name.split(".")
@@ -478,7 +478,7 @@ def exists(name: str) -> bool:
 
 
 def keywords() -> set[str]:
-    """Names of all parameters of the package's functions, and options of its front ends."""
+    """Return the names of all parameters of the package's functions, and options of its front ends."""
     names = {option.name for front_end in kpusim.front_ends() for option in front_end.options}
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

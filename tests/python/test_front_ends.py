@@ -151,7 +151,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_trace_equals_the_commands(traced: Path, tmp_path: Path) -> None:
-    """Of a run that recorded nothing, of one that recorded, and of an event file: the same bytes."""
+    """Every trace has the same bytes: of a run without records, of one with them, of an event file."""
     names = [row.name for row in kpusim.trace_formats()]
     assert set(names) == {
         "vcd", "fst", "power", "flp", "ptrace", "stalls", "memory-trace", "dram-traffic", "dram-page",
@@ -192,7 +192,7 @@ def test_part_of_a_trace_and_its_options(traced: Path, tmp_path: Path) -> None:
 
 
 def test_wrong_traces(tmp_path: Path) -> None:
-    """What is no trace, no option, no window; and a recording without requests to memories."""
+    """Names that are no trace, option or window are refused; so is a recording without requests."""
     run = kpusim.simulate(GEMM, mode="timing", events=True)
     with pytest.raises(kpusim.UserError, match=r"no trace `perfeto`\. Fix: did you mean `perfetto`"):
         run.write_trace("perfeto", tmp_path / "t")

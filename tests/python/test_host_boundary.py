@@ -23,7 +23,7 @@ save = transfer.async(dst=region(Y, 0, {size}), src=region(M, 0, {size}), deps=[
 
 
 def copy(elem: str, host: str, **more: object) -> str:
-    """The program, with tensors of this type on the device and on the host."""
+    """Return the program, with tensors of this type on the device and on the host."""
     tensor: dict[str, object] = {"elem": elem, "hostElem": host, "shape": [2, 3, 2, 2], **more}
     return COPY.format(
         x=json.dumps({"id": "x", "role": "INPUT", "buffer": "X", **tensor}),

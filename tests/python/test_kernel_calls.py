@@ -29,7 +29,7 @@ def made(tmp_path: Path) -> Callable[..., kpusim.Kernel]:
 
 
 def copied(made: Callable[..., kpusim.Kernel], kind: str) -> kpusim.Kernel:
-    """A kernel that copies elements of a type."""
+    """Return a kernel that copies elements of a type."""
     return made(f"x: read {kind}[], o: output {kind}[]", "o[gid.x] = x[gid.x]")
 
 
@@ -91,7 +91,7 @@ def test_types(made: Callable[..., kpusim.Kernel]) -> None:
         ("f32", np.zeros(0, np.float32), r"has no elements: the array is empty\. Fix: give at least one"),
         ("f32", np.zeros(2, complex), "has dtype complex128, which no element type has"),
         ("f32", "text", "which no element type has"),
-        ("f32", [[1.0, 2.0], [3.0]], "is no array"),
+        ("f32", [[1.0, 2.0], [3.0]], "is not an array"),
         ("f32", np.ma.array([1.0], mask=[True]), "is a masked array"),
     ],
 )
@@ -106,16 +106,16 @@ def test_arrays_that_do_not_fit(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"grid": 4}, r"grid=4 is no sequence of integers\. Fix: write it like \(4, 2\)"),
-        ({"grid": "4"}, "grid='4' is no sequence of integers"),
-        ({"grid": (1.5,)}, r"grid=\(1\.5,\) is no sequence of integers"),
+        ({"grid": 4}, r"grid=4 is not a sequence of integers\. Fix: write it like \(4, 2\)"),
+        ({"grid": "4"}, "grid='4' is not a sequence of integers"),
+        ({"grid": (1.5,)}, r"grid=\(1\.5,\) is not a sequence of integers"),
         ({"grid": (0,)}, r"<launch of saxpy>:\d+:1: error: the grid has 0 workgroups along axis 0"),
         ({"grid": (1, 1, 1, 1)}, "<launch of saxpy>.*not this `grid`"),
-        ({"args": 3}, "args=3 is no sequence of integers"),
+        ({"args": 3}, "args=3 is not a sequence of integers"),
         ({"args": (1,)}, "kernel `saxpy` takes 0 scalars, the launch gives 1"),
         ({"sizes": {"z": 3}}, "sizes has `z`, and kernel `saxpy` no output of that name"),
         ({"sizes": {"y": 3}}, r"sizes has `y`.*Fix: leave it out"),
-        ({"mode": "fast"}, "mode='fast' is no mode"),
+        ({"mode": "fast"}, "mode='fast' is not a mode"),
         ({"platform": "nope"}, "platform `nope`"),
     ],
 )
@@ -130,7 +130,7 @@ def test_scalars(made: Callable[..., kpusim.Kernel]) -> None:
     """Integers of NumPy and truth values too."""
     kernel = made("o: output u32[2], n: u32, b: bool", "o[gid.x] = n + u32(b)")
     assert kernel(args=(np.uint32(4), True)).outputs["o"].tolist() == [5, 5]
-    with pytest.raises(kpusim.UserError, match="scalar `n` is -1, which is no u32"):
+    with pytest.raises(kpusim.UserError, match="scalar `n` is -1, which is not a valid u32"):
         kernel(args=(-1, 0))
     with pytest.raises(kpusim.UserError, match=r"kernel `k` takes 2 scalars, the launch gives 0"):
         kernel()
@@ -145,7 +145,10 @@ def test_outputs(made: Callable[..., kpusim.Kernel]) -> None:
     assert "store" in run.diagnostics[0].message
     with pytest.raises(kpusim.UserError, match=r"sizes has `p`.*Fix: name one of o"):
         kernel(np.arange(4), sizes={"p": 2})
-    with pytest.raises(kpusim.UserError, match=r"sizes\['o'\]=0 is none\. Fix: give an integer, 1 or more"):
+    with pytest.raises(
+        kpusim.UserError,
+        match=r"sizes\['o'\]=0 is not an integer of at least 1\. Fix: give an integer, 1 or more",
+    ):
         kernel(np.arange(4), sizes={"o": 0})
     names = made("launch: read u32[], launch_L1: output u32[], r_launch: output u32[]",
                  "launch_L1[gid.x] = launch[gid.x] r_launch[gid.x] = 1")  # fmt: skip
@@ -165,7 +168,7 @@ def test_files(tmp_path: Path) -> None:
     text.write_text("# nothing\n")
     with pytest.raises(kpusim.UserError, match="there is no kernel in it"):
         kpusim.kernel(text)
-    with pytest.raises(kpusim.UserError, match="3 is no path"):
+    with pytest.raises(kpusim.UserError, match="3 is not a path"):
         kpusim.kernel(3)  # type: ignore[arg-type]
 
 

@@ -139,11 +139,11 @@ def test_a_debugger_is_interrupted(stopped: kpusim.Simulation, tmp_path: Path) -
 
 
 def test_a_debugger_refuses(stopped: kpusim.Simulation) -> None:
-    """What are no verbs, and a mode without values; a text has a verb in each line."""
+    """Words that are no verbs are refused, and a mode without values; a text has a verb in each line."""
     assert stopped.debug("break line 4\ncontinue\nprint j")[2] == "j = 0"
-    with pytest.raises(kpusim.UserError, match="verbs=5 are none"):
+    with pytest.raises(kpusim.UserError, match="verbs=5 are not valid"):
         stopped.debug(5)  # type: ignore[arg-type]
-    with pytest.raises(kpusim.UserError, match="verb 5 is no text"):
+    with pytest.raises(kpusim.UserError, match="verb 5 is not text"):
         stopped.debug([5])  # type: ignore[list-item]
     copies = stopped.program
     timing = kpusim.Simulation(copies, mode="timing")

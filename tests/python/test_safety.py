@@ -41,7 +41,7 @@ def check(in_subprocess: Subprocess, code: str, timeout: float = 60) -> None:
     assert result.stdout.endswith("ok\n")
 
 
-#: What is done, and what the message has.
+#: Mistakes: what is done, and what the message has.
 MISTAKES = [
     "refused(lambda: run(x[:-1]), 'input `x`', '255 elements', '256 elements')",
     "refused(lambda: run(x.astype(np.float32)), 'float32', 'float16')",
@@ -51,15 +51,15 @@ MISTAKES = [
     "refused(lambda: run(np.zeros(256, dtype='M8[s]')), 'datetime64')",
     "refused(lambda: run(np.zeros(256, dtype=[('a', 'f2')])), 'dtype')",
     "refused(lambda: run(np.ma.masked_array(x, x > 0)), 'masked')",
-    "refused(lambda: run([[1.0], [1.0, 2.0]]), 'no array')",
+    "refused(lambda: run([[1.0], [1.0, 2.0]]), 'not an array')",
     "refused(lambda: run(None), 'object')",
     "refused(lambda: kpusim.simulate(RELU, 'npm_lite', {}), 'no data for input x')",
     "refused(lambda: kpusim.simulate(RELU, 'npm_lite', {'X': x}), '`X` is not', 'mean `x`')",
     "refused(lambda: kpusim.simulate(RELU, 'npm_lite', {3: x}), 'names no input')",
     "refused(lambda: kpusim.simulate(RELU, 'npm_lite', {'x': x}, mode='fast'), 'mode')",
     "refused(lambda: run(x, order=3), 'order')",
-    "refused(lambda: kpusim.Platform.load('tile32', {'l2.banks': '1'}), 'no list of folders')",
-    "refused(lambda: kpusim.Program.load('x.nem', 'tile32'), 'no list of folders')",
+    "refused(lambda: kpusim.Platform.load('tile32', {'l2.banks': '1'}), 'not a list of folders')",
+    "refused(lambda: kpusim.Program.load('x.nem', 'tile32'), 'not a list of folders')",
     "refused(lambda: run(x, fill=-1), 'fill')",
     "refused(lambda: run(x, params={'N': 3}), 'N')",
     "refused(lambda: kpusim.Program.of(3), 'int')",

@@ -39,7 +39,7 @@ Matrix = npt.NDArray[np.float32]
 
 
 def single(activation: str | None = None) -> list[SchedOp]:
-    """One product of 32 x 32."""
+    """Return one product of 32 x 32."""
     return [
         SchedLoad("A", (0, 0), dst_addr=0, bytes=4096),
         SchedLoad("B", (0, 0), dst_addr=4096, bytes=4096),
@@ -49,7 +49,7 @@ def single(activation: str | None = None) -> list[SchedOp]:
 
 
 def runtime_with_operands(seed: int = 0) -> tuple[Runtime, Matrix, Matrix]:
-    """A runtime with A, B and C, the first two set."""
+    """Return a runtime with A, B and C, the first two set."""
     random = np.random.default_rng(seed)
     rt = Runtime(sram_bytes=64 * 1024)
     for name in "ABC":
@@ -188,7 +188,7 @@ def test_reference_mlp_file() -> None:
 
 
 def build_mlp_graph() -> Graph:
-    """The network of the original."""
+    """Return the network of the original."""
     graph = Graph()
     x = graph.input("x", (128, 128))
     a1 = graph.relu(graph.matmul(x, graph.weight("w1", (128, 64)), "h1"), "a1")

@@ -247,7 +247,7 @@ def test_steps_by_task_visit_every_task_once(relu: str) -> None:
 
 
 def test_memory_can_be_written_between_steps(relu: str) -> None:
-    """What a task reads later is what was written; the run is then not repeated to record it."""
+    """A task reads later what was written; the run is then not repeated to record it."""
     x = x_of()
     simulation = kpusim.Simulation(relu, "npm_lite")
     simulation.set_inputs({"x": x})

@@ -101,7 +101,7 @@ def test_banks_are_the_dram_traffic(run: kpusim.Run, tmp_path: Path) -> None:
 
 
 def test_runs_without_records_simulate_again() -> None:
-    """What was not recorded is; the same arrays. A DRAM without controllers has no banks."""
+    """Runs that recorded nothing simulate again; the same arrays. A DRAM without controllers has no banks."""
     plain = kpusim.simulate(EXAMPLE, "npm_lite", mode="timing")
     recorded = kpusim.simulate(EXAMPLE, "npm_lite", mode="timing", events="accesses")
     assert np.array_equal(plain.traffic.address, recorded.traffic.address)

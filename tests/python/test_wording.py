@@ -23,7 +23,7 @@ def run(program: str = RELU, platform: str | None = "swkpu-v1", **options: Any) 
 
 
 def compiled(*given: Any, **options: Any) -> list[str]:  # noqa: ANN401
-    """What a compilation finds."""
+    """Return what a compilation finds."""
     return [str(found) for found in kpusim.compile(MODEL, "swkpu-v1", *given, **options).diagnostics]
 
 
@@ -39,7 +39,7 @@ def traced(events: Any, name: str = "memory-trace", **options: Any) -> None:  # 
 
 
 def included(folder: str | None) -> kpusim.Program:
-    """A program that names a file of kernels."""
+    """Return a program that names a file of kernels."""
     Path("kernels").mkdir(exist_ok=True)
     Path("kernels/one.kern").write_text("kernel k workgroup(1) (o: output u32[]): o[gid.x] = 1 endkernel")
     text = "program p:\n#! kernels one.kern\nbuffer x : DDR (size = 4)\n"
@@ -68,13 +68,13 @@ CASES: list[tuple[Callable[[], object], str, list[Callable[[], object]]]] = [
      [lambda: traced(True, "vcd", units=["e0_vpu0"])]),
     (lambda: traced(True, "vcd", causes=["zz"]), "causes zz: no cause has such a name.",
      [lambda: traced(True, "vcd", causes=["busy.*"])]),
-    (lambda: traced(True, "vcd", every="1"), "every: `1` is no time of a trace.",
+    (lambda: traced(True, "vcd", every="1"), "every: `1` is not a time of a trace.",
      [lambda: traced(True, "vcd", every="1us")]),
     (lambda: traced(True, "konata", every="1us"), "not states over time. Fix: leave out every",
      [lambda: traced(True, "konata")]),
     (lambda: traced(True, "power", ops=["__background"]), "add power_by='op', or leave out ops.",
      [lambda: traced(True, "power", ops=["__background"], power_by="op"), lambda: traced(True, "power")]),
-    (lambda: traced(True, "stalls", viewer_files=True), "stalls is no waveform. Fix: write vcd or fst.",
+    (lambda: traced(True, "stalls", viewer_files=True), "stalls is not a waveform. Fix: write vcd or fst.",
      [lambda: traced(True, "fst", viewer_files=True)]),
     (lambda: included(None), "or give its folder in search_paths", [lambda: included("kernels")]),
     (lambda: kpusim.Platform.load("tile32").with_(**{"zz.q": 3}),
@@ -107,7 +107,7 @@ COMMAND_ONLY = {
 
 
 def test_fixes_of_the_core_name_no_options() -> None:
-    """Of all sources but those of the command itself."""
+    """No source but those of the command itself names its options."""
     found, left = [], []
     folders = "analysis base compiler execution explain isa model runtime traces values".split()
     for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.[ch]pp")):

@@ -17,7 +17,7 @@ BINARY = ("Add", "Sub", "Mul", "Max", "Min")
 
 
 def network(seed: int, count: int, planted: dict[int, str], side: int = 8) -> onnx.ModelProto:
-    """A random network of one shape, `count` nodes long, with operators planted at some places."""
+    """Return a random network of one shape, `count` nodes long, with operators planted at some places."""
     chosen = random.Random(seed)
     values, nodes, constants = ["x", "y"], [], []
     for index in range(count):
@@ -41,6 +41,6 @@ def network(seed: int, count: int, planted: dict[int, str], side: int = 8) -> on
 
 
 def failing(*kinds: str) -> list[str]:
-    """The command that fails on models with all of these operators, by their names in the file."""
+    """Return the command that fails on models with all of these operators, by their names in the file."""
     found = " && ".join(f'grep -aqw {kind} "$0"' for kind in kinds)
     return ["sh", "-c", f"if {found}; then exit 7; fi", "{}"]

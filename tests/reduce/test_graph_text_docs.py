@@ -33,7 +33,7 @@ class Page(check_page.Page):
 
 
 def checked(folder: Path, *, update: bool) -> tuple[str, Page]:
-    """The page as it would be now, and what is wrong with it."""
+    """Return the page as it would be now, and what is wrong with it."""
     page = Page(KPUSIM, PAGE, folder, update)
     script = folder / "tools/kpusim-reduce"
     script.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m kpusim.reduce.command \"$@\"\n")
@@ -61,7 +61,7 @@ def compiled(source: Path, target: Path, *more: object) -> str:
 
 @pytest.mark.parametrize(("device", "precision"), DEVICES)
 def test_programs_are_the_same(tmp_path: Path, device: str, precision: str) -> None:
-    """Behind every pass the text compiles to the bytes of the model's own program."""
+    """The text after every pass compiles to the bytes of the model's own program."""
     options = ["--platform", device, "--precision", precision]
     options += ["--calibrate", "random:1"] if precision == "int8" else []
     compiled(DIGITS, tmp_path / "model.kpu", *options)

@@ -25,7 +25,7 @@ def kinds_of(path: Path) -> list[str]:
 
 
 def stated(tmp_path: Path, seed: int, planted: dict[int, str], count: int = 120) -> Path:
-    """A network in a file."""
+    """Return a network in a file."""
     path = tmp_path / "model.onnx"
     onnx.save(network(seed, count, planted), path)
     return path
@@ -33,7 +33,7 @@ def stated(tmp_path: Path, seed: int, planted: dict[int, str], count: int = 120)
 
 @pytest.mark.parametrize("place", [0, 57, 119])
 def test_one_operator_remains(tmp_path: Path, place: int) -> None:
-    """Of 120 nodes the one that fails, wherever it stands; its sizes become 1."""
+    """The one of 120 nodes that fails remains, wherever it stands; its sizes become 1."""
     found = reduce(stated(tmp_path, place, {place: "Elu"}), failing("Elu"))
     found.network.write(tmp_path / "least.onnx")
     assert kinds_of(tmp_path / "least.onnx") == ["Elu"]
@@ -70,7 +70,7 @@ def test_the_compiler_fails(tmp_path: Path) -> None:
 
 
 def test_graph_texts_are_cut(tmp_path: Path) -> None:
-    """The text of a network behind a pass; what is left compiles, with the constants beside it."""
+    """The text of a network after a pass; what is left compiles, with the constants beside it."""
     path = stated(tmp_path, 3, {50: "HardSwish"}, 110)
     text = tmp_path / "graph.txt"
     words = [KPUSIM, "compile", path, "--platform", "tile32", "--precision", "f32", "-o", os.devnull]

@@ -1,4 +1,4 @@
-"""What errors of kpusim.reduce advise works: each case makes a mistake, and does what the fix says."""
+"""Each fix that errors of kpusim.reduce advise works: each case makes a mistake, and follows the fix."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ TEXT = "graph a\n  input x: %x f32[2]  host f32\n  %y = relu(%x)  f32[2]\n  outp
 
 
 def model(planted: str = "Elu") -> str:
-    """A network with an operator."""
+    """Return a network with an operator."""
     onnx.save(network(1, 8, {4: planted}), "model.onnx")
     return "model.onnx"
 
 
 def text(content: str) -> Path:
-    """A text of a graph, or none."""
+    """Return a text of a graph, or none."""
     Path("graph.txt").write_text(content)
     return Path("graph.txt")
 
 
 def command(*words: str, code: int = 0) -> str:
-    """What `kpusim reduce` prints."""
+    """Return what `kpusim reduce` prints."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         assert main([model(), *words]) == code, said.getvalue()
@@ -39,13 +39,13 @@ def command(*words: str, code: int = 0) -> str:
 
 
 def there() -> str:
-    """A file that is there already."""
+    """Return a file that is there already."""
     Path("there.onnx").touch()
     return "there.onnx"
 
 
 def empty() -> Path:
-    """A model without a node."""
+    """Return a model without a node."""
     made = network(1, 1, {})
     del made.graph.node[:]
     onnx.save(made, "empty.onnx")
@@ -62,7 +62,7 @@ CASES = [
          lambda: read_network(text("none")), [lambda: read_network(Path(model()))]),
     Case("reduce/onnx_network.py", "there is no node in it. Fix: give an ONNX model, or the text of a graph.",
          lambda: read_network(empty()), [lambda: read_network(Path(model()))]),
-    Case("reduce/text_network.py", "this is no line of a graph. Fix: print it again.",
+    Case("reduce/text_network.py", "this is not a line of a graph. Fix: print it again.",
          lambda: read_network(text(TEXT + "more\n")), [lambda: read_network(text(TEXT))]),
     Case("reduce/reducing.py", "Fix: write {} where the path belongs.", lambda: reduce(model(), ["false"]),
          [lambda: reduce(model(), ["test", "!", "-e", "{}"])]),
@@ -71,7 +71,7 @@ CASES = [
     Case("reduce/reducing.py", "Fix: give one that does.", lambda: reduce(model(), ["true", "{}"]),
          [lambda: reduce(model(), failing("Elu"))]),
     Case("reduce/command.py", "{}. Fix: see `kpusim reduce --help`.", lambda: command(code=1), [MANUAL]),
-    Case("reduce/command.py", "Fix: write it behind --, with {} for the network.",
+    Case("reduce/command.py", "Fix: write it after --, with {} for the network.",
          lambda: command("-o", "a.onnx", code=1), [lambda: command("-o", "a.onnx", *ELU)]),
     Case("reduce/command.py", "{}: is there. Fix: `kpusim reduce --force`, or give another name.",
          lambda: command("-o", there(), *ELU, code=1),

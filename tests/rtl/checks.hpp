@@ -16,19 +16,19 @@ struct Case {
 };
 using Cases = std::vector<Case>;
 
-/// One product alone, of one fold or many, against timing::systolic_time.
+/// Returns one product alone, of one fold or many, against timing::systolic_time.
 Cases isolated_products();
-/// The same for input-stationary: the weight-stationary array works on the transposed product.
+/// Returns the same for input-stationary: the weight-stationary array works on the transposed product.
 Cases isolated_input_stationary();
-/// Two products of different shapes, one behind the other, against timing::back_to_back_cycles.
+/// Two products of different shapes, one after the other, against timing::back_to_back_cycles.
 Cases back_to_back_pairs();
-/// The products and pairs of the grid, int8, each run by the simulator with the same data; operand SRAM as
-/// wide as the array.
+/// Returns the products and pairs of the grid, int8, each run by the simulator with the same data; operand
+/// SRAM as wide as the array.
 Cases simulated_products();
 Cases simulated_pairs();
 /// Operand SRAM that delivers 1 to 8 elements a cycle, against a simulated run.
 Cases starved_by_sram();
-/// The same for products with edge tiles, whose folds ask for different amounts.
+/// Returns the same for products with edge tiles, whose folds ask for different amounts.
 Cases starved_edge_tiles();
 /// Six tiles loaded by DMA of 1 to 8 bytes a cycle while the array works, against a simulated run.
 Cases loaded_by_dma();

@@ -7,7 +7,7 @@ namespace {
 using Array = proto::SystolicArray;
 using timing::GemmShape;
 
-/// The array that the formula sees: rate 1, for a cell of the RTL does one MAC a cycle.
+/// Returns the array that the formula sees: rate 1, for a cell of the RTL does one MAC a cycle.
 timing::SystolicArray formula_array(const CoreInfo& core) {
     return {core.rows, core.cols, core.weight_stationary ? Array::ws : Array::os, Array::physical, 1};
 }

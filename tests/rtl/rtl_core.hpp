@@ -37,7 +37,7 @@ struct Outcome {
     uint64_t since_release = 0;  ///< ... from the first cycle in which operands may be read
     uint64_t since_request = 0;  ///< ... from the first word asked of the memory outside
     uint64_t starved = 0;        ///< cycles within `cycles` in which an operand was missing
-    std::vector<std::vector<int32_t>> values;  ///< of each job, M x N
+    std::vector<std::vector<int32_t>> values;  ///< values of each job, M x N
 };
 
 class Core {
@@ -48,19 +48,19 @@ class Core {
     virtual Outcome run(const std::vector<Job>& jobs, const Speed& speed) = 0;
 };
 
-/// Every build of the core that the tests use.
+/// Returns every build of the core that the tests use.
 std::vector<std::unique_ptr<Core>> all_cores();
 
 std::string text_of(const timing::GemmShape& shape);
 /// More than 200 different shapes: edge tiles, one row, one column, K = 1, tall, wide, deep; sizes around
 /// multiples of the array's sides.
 std::vector<timing::GemmShape> shape_grid(const CoreInfo& core);
-/// Each shape of the grid, followed by another one.
+/// Returns each shape of the grid, followed by another one.
 std::vector<std::pair<timing::GemmShape, timing::GemmShape>> shape_pairs(const CoreInfo& core);
 
-/// A product filled with random values of the core's widths, extremes among them.
+/// Returns a product filled with random values of the core's widths, extremes among them.
 Job random_job(const CoreInfo& core, const timing::GemmShape& shape, uint64_t seed);
-/// The exact product, modulo 2^32.
+/// Returns the exact product, modulo 2^32.
 std::vector<int32_t> exact_product(const Job& job);
 
 }  // namespace kpu::rtl

@@ -16,7 +16,7 @@ void expect_equal(const Cases& cases, size_t at_least) {
     }
 }
 
-/// Within 1 % or 4 cycles, whichever is more.
+/// Checks that figures are within 1 % or 4 cycles, whichever is more.
 void expect_close(const Cases& cases, size_t at_least, size_t starved_at_least) {
     EXPECT_GE(cases.size(), at_least);
     const auto starves = [](const Case& c) { return c.starved > c.rtl / 10; };
@@ -34,14 +34,14 @@ TEST(Rtl, IsolatedProductsTakeTheCyclesOfTheFormula) { expect_equal(isolated_pro
 // Input-stationary is weight-stationary with the operands exchanged.
 TEST(Rtl, InputStationaryIsTheTransposedProduct) { expect_equal(isolated_input_stationary(), 1000); }
 
-// Two products right behind each other: the second enters while the first drains, its weights while the
-// first one streams.
+// Two products right after each other: the second enters while the first drains, its weights while the first
+// one streams.
 TEST(Rtl, BackToBackProductsOverlapAsTheFormulaSays) { expect_equal(back_to_back_pairs(), 2000); }
 
 // A whole run of the simulator, with the same data: the same values and the same cycles, edge tiles included.
 TEST(Rtl, SimulatedProductsAreTheRtls) { expect_equal(simulated_products(), 1000); }
 
-// Two tasks of the simulator, different shapes, right behind each other.
+// Two tasks of the simulator, different shapes, right after each other.
 TEST(Rtl, SimulatedPairsAreTheRtls) { expect_equal(simulated_pairs(), 600); }
 
 // Operand SRAM that is too narrow starves the simulated array as much as the RTL array.

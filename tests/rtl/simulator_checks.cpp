@@ -51,7 +51,7 @@ platforms::Platform equivalent_platform(const CoreInfo& core, const Widths& widt
 
 constexpr int64_t bank_bytes = 16384;
 
-/// A dense i8 array of values that fit.
+/// Returns a dense i8 array of values that fit.
 NpyArray bytes_of(const std::vector<int32_t>& values, std::vector<int64_t> shape) {
     NpyArray array{"|i1", std::move(shape), {}};
     for (const int32_t value : values) array.data.push_back(static_cast<char>(value));
@@ -64,8 +64,8 @@ std::vector<int32_t> integers_of(const NpyArray& array) {
     return values;
 }
 
-/// Products of their own, in order. With DMA each one's operands are loaded from L2 into one of two slots of
-/// L1.
+/// Returns the products of their own, in order. With DMA each one's operands are loaded from L2 into one of
+/// two slots of L1.
 std::shared_ptr<const Module> products_program(const std::vector<Job>& jobs, bool dma) {
     using namespace builder;
     Program p("products");
@@ -120,10 +120,10 @@ std::shared_ptr<const Module> products_program(const std::vector<Job>& jobs, boo
 
 struct Simulated {
     uint64_t cycles = 0;
-    std::vector<std::vector<int32_t>> values;  ///< of each job, M x N
+    std::vector<std::vector<int32_t>> values;  ///< values of each job, M x N
 };
 
-/// One run with real data: the values are those that the modelled DMA moved and the array computed.
+/// Simulates one run with real data: the values are those that the modelled DMA moved and the array computed.
 Simulated simulate(const platforms::Platform& platform, const std::vector<Job>& jobs, bool dma) {
     runtime::Simulation simulation(products_program(jobs, dma), &platform, {});
     std::vector<int32_t> a_all, b_all;
@@ -190,7 +190,7 @@ Case compare(Core& core, const std::string& name, const std::vector<GemmShape>& 
     return result;
 }
 
-/// `count` tiles of one shape through narrow ports.
+/// Compares `count` tiles of one shape through narrow ports.
 Case compare_tiles(Core& core, const GemmShape& shape, size_t count, const Widths& widths,
                    const Speed& speed) {
     const std::string name = fmt::format("{} x {}, SRAM {} B/cycle, DMA {} B/cycle", count, text_of(shape),

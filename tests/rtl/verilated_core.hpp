@@ -23,7 +23,7 @@ void put_bits(Port& port, int bit, int width, uint32_t value) {
     }
 }
 
-/// The 32-bit word `index` of a port.
+/// Returns the 32-bit word `index` of a port.
 template <class Port>
 uint32_t get_word(const Port& port, uint64_t index) {
     if constexpr (std::is_integral_v<Port>) {
@@ -55,12 +55,12 @@ class Packing {
     uint64_t result_words() const {
         return core_.weight_stationary ? n_tiles_ * job_.shape.m : m_tiles_ * n_tiles_ * core_.rows;
     }
-    /// Element of a word of the first operand: rows of the array.
+    /// Returns an element of a word of the first operand: rows of the array.
     int32_t a(uint64_t word, uint64_t row) const {
         if (core_.weight_stationary) return a_at(word % job_.shape.m, word / job_.shape.m * core_.rows + row);
         return a_at(word / job_.shape.k * core_.rows + row, word % job_.shape.k);
     }
-    /// Element of a word of the second operand: columns of the array.
+    /// Returns an element of a word of the second operand: columns of the array.
     int32_t b(uint64_t word, uint64_t col) const {
         if (!core_.weight_stationary)
             return b_at(word % job_.shape.k, word / job_.shape.k * core_.cols + col);

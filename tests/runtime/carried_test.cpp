@@ -56,7 +56,7 @@ class Carried : public testing::Test {
         return result;
     }
 
-    /// Whether the checker finds a race; everything must be decided.
+    /// True if the checker finds a race; everything must be decided.
     bool races(const std::shared_ptr<const Module>& module) const {
         const BoundProgram program = bound(module);
         bool found = false;

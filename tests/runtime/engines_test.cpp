@@ -133,7 +133,7 @@ std::vector<Execution> on_arrays(const traces::Recording& recording) {
     return list;
 }
 
-/// Most engines whose arrays executed a task at one time.
+/// Returns the most engines whose arrays executed a task at one time.
 size_t most_at_once(const std::vector<Execution>& list) {
     size_t most = 0;
     for (const Execution& at : list) {

@@ -30,7 +30,7 @@ struct Side {
     proto::Quant quant = {};
 };
 
-/// y = x, byte by byte, through L2.
+/// Builds y = x, byte by byte, through L2.
 Module copy(const Side& x, const Side& y) {
     builder::Program p("copy");
     int64_t elements = 1;
@@ -173,7 +173,7 @@ TEST(HostBoundary, Int64MustFitAndIsWidened) {
               "[-2147483648..2147483647] for input `x`.");
 }
 
-// What a device cuts to 32 bits shows by its ends; inputs are checked, so only results can.
+// Integers that a device cuts to 32 bits show by its ends; inputs are checked, so only results can.
 TEST(HostBoundary, IntegersAtTheEndsAreSaid) {
     const Side side{ElemType::i32, proto::HOST_I64, {3}};
     const auto said = [&](const std::vector<int64_t>& given) {

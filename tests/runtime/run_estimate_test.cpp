@@ -1,4 +1,4 @@
-// What is said about a run and its traces beforehand, against what they then take.
+// Estimates of a run and its traces beforehand, against what they then take.
 #include "runtime/run_estimate.hpp"
 
 #include <gtest/gtest.h>

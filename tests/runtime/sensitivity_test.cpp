@@ -22,7 +22,7 @@ struct Turned {
     const char* parameter;
     const char* from;
     const char* to;
-    Change change;  ///< of the statistic, from -> to
+    Change change;  ///< change of the statistic, from -> to
     const char* program = "gemm_relu";
     const char* platform = "npm_lite";
     const char* stat = "cycles.total";

@@ -253,7 +253,7 @@ TEST(SimulationTest, LimitStopsTheRun) {
     EXPECT_EQ(simulation.stats().integer("cycles.total"), 500u);
 }
 
-/// Every field, so that two streams compare as sets.
+/// Returns every field, so that two streams compare as sets.
 std::vector<std::string> sorted_bytes(const traces::Events& events) {
     std::vector<std::string> all;
     for (const traces::Event& event : events)
@@ -340,7 +340,7 @@ TEST(LargeInputs, CostWhatTasksTouch) {
     EXPECT_LT(peak_kib() - before, 64 << 10);
 }
 
-// What is filled late has the values that it always had: number n of SplitMix64, in [-1, 1).
+// Inputs that are filled late have the values that they always had: number n of SplitMix64, in [-1, 1).
 TEST(LargeInputs, HaveTheValuesOfTheirSeed) {
     constexpr uint64_t size = 17 << 20, seed = 11;
     Simulation simulation = reader_of(size, 4096 + 4);

@@ -1,4 +1,4 @@
-"""What the safety tests share: inputs, the command, and its verbs with everything they can write."""
+"""Helpers for the safety tests: inputs, the command, and its verbs with everything they can write."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class SafetyTest(unittest.TestCase):
         return ("run", cls.program, "--fill", "random:1", "--quiet", "--set", "ddr.fidelity=burst")
 
     def writing(self) -> list[tuple[object, ...]]:
-        """Every command that writes a file; the file's name follows."""
+        """Return every command that writes a file; the file's name follows."""
         start: dict[str, tuple[object, ...]] = {
             "run": self.run_of(),
             "export": ("export", self.events),
@@ -141,7 +141,7 @@ class SafetyTest(unittest.TestCase):
         ]
 
     def printing(self) -> list[tuple[object, ...]]:
-        """Every command that prints."""
+        """Return every command that prints."""
         lists = [("list", what) for what in ("platforms", "opcodes")]
         lists += [("list", what, "--platform", "npm_lite") for what in ("units", "modules", "stats")]
         helps = [(verb, "--help") for verb in WRITES]

@@ -19,14 +19,14 @@ from support import EXTERNAL, KPUSIM, OTHERS, SMALL, WRITES, SafetyTest, kpusim
 
 
 def dead_pipe() -> int:
-    """The writing end of a pipe that nobody reads."""
+    """Return the writing end of a pipe that nobody reads."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer
 
 
 def can_mount() -> bool:
-    """Whether small disks can be mounted: only by root, and in few containers."""
+    """Return whether small disks can be mounted: only by root, and in few containers."""
     script = "mount -t tmpfs -o size=64k none /mnt"
     try:
         return (
@@ -223,7 +223,7 @@ class FileTest(SafetyTest):
         self.assertIn("Fix:", done.stderr)
 
     def test_dead_temporaries(self) -> None:
-        """What a killed run left goes with the next; what a living one writes, and files of others, stay."""
+        """Files of a killed run go with the next; those of a living one, and files of others, stay."""
         folder = self.work / "leftovers"
         folder.mkdir()
         dead, alive, other = (folder / f"kpusim-{name}.tmp" for name in ("999999-0", "1-7", "mine"))

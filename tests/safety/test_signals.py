@@ -44,7 +44,7 @@ def await_handlers(process: subprocess.Popen[str]) -> None:
 
 
 class SignalTest(SafetyTest):
-    """What a signal leaves."""
+    """Files that a signal leaves."""
 
     def check_folder(self, code: int, out: Path, *traces: Path) -> None:
         """Exit 0 and `complete` go together, and then everything is there."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What is data by its name, wherever it stands.
+#: Endings of files that are data, wherever they stand.
 DATA = {".bin", ".cfg", ".csv", ".gz", ".header", ".jpg", ".npy", ".npz", ".onnx", ".parquet", ".png", ".pt",
         ".sched", ".tar", ".xml", ".zip"}  # fmt: skip
-#: What is data for where it stands.
+#: Places whose files are data.
 FOLDERS = ("platforms/*.textproto", "platforms/*.nem", "tests/fuzz/corpus/*", "tests/reference/*.json")
 
 
@@ -29,13 +29,13 @@ class Row(NamedTuple):
 
 
 def tracked() -> list[str]:
-    """All files of the repository."""
+    """Return all files of the repository."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True)
     return [name for name in listed.stdout.split("\0") if name]
 
 
 def rows() -> list[Row]:
-    """Those of NOTICE."""
+    """Return the rows of NOTICE."""
     lines = [
         line for line in (ROOT / "NOTICE").read_text(encoding="utf-8").splitlines() if line.startswith("|")
     ]
@@ -43,12 +43,12 @@ def rows() -> list[Row]:
 
 
 def is_data(name: str) -> bool:
-    """Whether it must have a row."""
+    """Return whether it must have a row."""
     return Path(name).suffix in DATA or any(fnmatchcase(name, pattern) for pattern in FOLDERS)
 
 
 class Provenance(unittest.TestCase):
-    """Of data files."""
+    """Sources of data files."""
 
     def test_each_file_has_one_row(self) -> None:
         """Also a new one."""
@@ -61,7 +61,7 @@ class Provenance(unittest.TestCase):
                 )
 
     def test_each_row_has_files(self) -> None:
-        """Of what went, the row goes too; a source and a licence are said."""
+        """Rows of files that went go too; a source and a licence are said."""
         names = tracked()
         for row in rows():
             with self.subTest(row.files):
@@ -69,7 +69,7 @@ class Provenance(unittest.TestCase):
                 self.assertTrue(row.source and row.licence)
 
     def test_new_data_is_found(self) -> None:
-        """Of which the first test is worth something."""
+        """New data is found, which makes the first test worth something."""
         for name in ("tests/reference/silicon/x.csv", "platforms/new.textproto", "examples/x/photo.jpg"):
             self.assertTrue(is_data(name))
         self.assertFalse(is_data("docs/budgets.schema.json"))

@@ -17,12 +17,12 @@ CMAKE = sys.argv[1]
 
 
 def read(name: str) -> str:
-    """A file of the repository."""
+    """Return a file of the repository."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 class Release(unittest.TestCase):
-    """Of the sources as they are."""
+    """Release of the sources as they are."""
 
     def test_one_version(self) -> None:
         """Builds and citations name the same."""
@@ -53,7 +53,7 @@ class Release(unittest.TestCase):
 
 
 class Revision(unittest.TestCase):
-    """What cmake/revision.cmake finds."""
+    """Findings of cmake/revision.cmake."""
 
     def test_of_a_repository(self) -> None:
         """Its commit; marked when files differ; nothing outside."""
@@ -75,7 +75,7 @@ class Revision(unittest.TestCase):
             self.assertEqual(self.found(name, out), f"{commit[:12]}-dirty")
 
     def found(self, source: str, out: Path) -> str:
-        """The revision that it writes."""
+        """Return the revision that it writes."""
         script = ROOT / "cmake" / "revision.cmake"
         subprocess.run([CMAKE, f"-DSOURCE={source}", f"-DOUT={out}", "-P", str(script)], check=True)
         match = re.search(r'revision = "(.*)";', out.read_text())

@@ -37,12 +37,12 @@ exec /usr/bin/g++ "$@" <<<"$text"
 
 
 class WithoutApt(unittest.TestCase):
-    """Of a system made of a folder of commands."""
+    """A system made of a folder of commands."""
 
     def checked(
         self, *managers: str, missing: str = "nothing", without: tuple[str, ...] = ()
     ) -> tuple[int, str]:
-        """How the installation of the command's packages ends, and what it says."""
+        """Return how the installation of the command's packages ends, and what it says."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             for tool in TOOLS:
@@ -77,7 +77,7 @@ class WithoutApt(unittest.TestCase):
         )
 
     def test_arch(self) -> None:
-        """What it does not package is to be built."""
+        """Packages that Arch does not have are to be built."""
         code, text = self.checked("pacman", missing="sleef|isl/")
         self.assertEqual(code, 1)
         self.assertIn("names for pacman: SLEEF (from its sources), libisl\n", text)

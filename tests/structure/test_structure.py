@@ -97,7 +97,7 @@ Edges = dict[tuple[str, str], list[str]]
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every file of the repository, relative to it: tracked, or new and not ignored."""
+    """Return every file of the repository, relative to it: tracked, or new and not ignored."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return tuple(
@@ -106,20 +106,20 @@ def files() -> tuple[Path, ...]:
 
 
 def room(path: Path) -> str:
-    """The folder that a source counts to: two levels where USES has two."""
+    """Return the folder that a source counts to: two levels where USES has two."""
     first, *rest = path.parts[:-1] or ("",)
     second = f"{first}/{rest[0]}" if rest else ""
     return second if second and (second in USES or f"{first}/*" in USES) else first
 
 
 def row(folder: str) -> str:
-    """Its row in USES."""
+    """Return its row in USES."""
     return folder if folder in USES else f"{folder.partition('/')[0]}/*"
 
 
 @cache
 def may_include(name: str) -> frozenset[str]:
-    """Rows of USES that the folders of a row may include."""
+    """Return the rows of USES that the folders of a row may include."""
     direct = USES[name].split()
     return frozenset(direct).union(*(may_include(other) for other in direct))
 
@@ -160,7 +160,7 @@ def circles(pairs: set[tuple[str, str]]) -> Iterator[list[str]]:
 
 
 class Includes(unittest.TestCase):
-    """Which folder includes which."""
+    """Folders that include each other."""
 
     def test_no_circle(self) -> None:
         """Folders that include each other, whatever USES says."""
@@ -204,7 +204,7 @@ class Includes(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
-    """What holds of each file."""
+    """Rules for each file."""
 
     def test_size(self) -> None:
         """A source that nobody reads in one go is two."""
@@ -223,7 +223,7 @@ class Files(unittest.TestCase):
         self.assertEqual(LONG - set(long), set(), "Fix: they are no longer long, strike them from LONG")
 
     def test_sources_are_formatted(self) -> None:
-        """As .clang-format says."""
+        """Sources are formatted as .clang-format says."""
         sources = [str(path) for path in files() if path.suffix in CPP]
         check = subprocess.run(
             ["clang-format", "--dry-run", "--Werror", *sources], cwd=ROOT, capture_output=True, text=True

@@ -47,7 +47,7 @@ AXES: dict[str, list[Any]] = {
 
 
 def compared(command: str, results: kpusim.SweepResults, row: dict[str, Any], folder: Path) -> list[str]:
-    """What differs between a row and a single run: names of statistics, or the error."""
+    """List what differs between a row and a single run: names of statistics, or the error."""
     words = shlex.split(results.point(row["point"]).command())[1:]
     target = folder / f"run{row['point']}"
     run = subprocess.run(

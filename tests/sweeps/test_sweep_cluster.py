@@ -38,7 +38,7 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
 
 
 def worker(address: str, tmp_path: Path, code: str | None = None) -> subprocess.Popen[bytes]:
-    """A worker with one thread, which no nanny starts again."""
+    """Return a worker with one thread, which no nanny starts again."""
     head = ["-c", code] if code else ["-m", "distributed.cli.dask_worker"]
     words = [
         address,
@@ -85,7 +85,7 @@ def test_same_bytes_with_workers_that_die(scheduler: str, tmp_path: Path) -> Non
 
 
 def points(folder: Path) -> int:
-    """How many outcomes a journal has."""
+    """Count how many outcomes a journal has."""
     path = folder / "journal.jsonl"
     return path.read_text().count('{"n":') if path.exists() else 0
 

@@ -18,7 +18,7 @@ MODEL = "mobilenet_v2"
 
 
 def same(expected: str, found: str) -> bool:
-    """Whether a text is what was expected, where `...` stands for anything."""
+    """Return whether a text is what was expected, where `...` stands for anything."""
     return doctest.OutputChecker().check_output(
         expected, found, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     )

@@ -55,7 +55,7 @@ def _program(tmp_path: Path) -> None:
 
 
 def started(spec: Path, folder: Path, *more: str) -> subprocess.Popen[bytes]:
-    """The command, in a process of its own."""
+    """Return the command, in a process of its own."""
     words = [sys.executable, "-m", "kpusim.sweeps.command", str(spec), "-o", str(folder), "--quiet", *more]
     return subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -168,7 +168,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path, command: Command) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("mine")
-    assert "no sweep" in command(spec, "-o", other, code=1).stderr
+    assert "not a sweep" in command(spec, "-o", other, code=1).stderr
     assert "Fix: " in command(spec, "-o", spec, code=1).stderr
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]
     journal = folder / "journal.jsonl"
@@ -196,12 +196,12 @@ raise SystemExit(main([{str(spec)!r}, '-o', {str(tmp_path / 'out')!r}]))"
 
 
 def task(number: int) -> Task:
-    """A point of an example."""
+    """Return a point of an example."""
     return Task(number, "simulate", str(GEMM), "npm_lite", {}, {}, {}, "timing", "zeros")
 
 
 def endless(number: int, tmp_path: Path) -> Task:
-    """One that takes minutes."""
+    """Return one that takes minutes."""
     return replace(task(number), program=str(tmp_path / "copies.nem"), params={"n": 100_000_000})
 
 
@@ -228,7 +228,7 @@ class Killer:
         self.number = number
 
     def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
-        """What the worker does with it."""
+        """Return what the worker does with it."""
         return os.system, ("kill -9 $PPID",)
 
 

@@ -1,4 +1,4 @@
-"""What errors of kpusim.sweeps advise works: each case makes a mistake, and does literally what the fix says.
+"""Each fix that errors of kpusim.sweeps advise works: a case makes a mistake, and follows the fix.
 
 Here are those of what a sweep states; test_sweep_running_fixes.py has those of folders, workers and results.
 """
@@ -34,70 +34,70 @@ POWER = "power.average_w"
 
 
 def spec(**stated: Any) -> Spec:  # noqa: ANN401
-    """A sweep, stated by a call."""
+    """Return a sweep, stated by a call."""
     return read_spec(None, {"programs": [GEMM], "platforms": ["npm_lite"], **stated})
 
 
 def axis(name: str, values: object, **stated: Any) -> Spec:  # noqa: ANN401
-    """One with an axis."""
+    """Return one with an axis."""
     return spec(axes={name: values}, **stated)
 
 
 def keeps(*constraints: str, **stated: Any) -> Spec:  # noqa: ANN401
-    """One with constraints."""
+    """Return one with constraints."""
     return spec(constraints=list(constraints), **stated)
 
 
 def program(**fields: object) -> Spec:
-    """One with a program that has these fields."""
+    """Return one with a program that has these fields."""
     return spec(programs=[{"file": GEMM, **fields}])
 
 
 def written(place: str, content: bytes) -> Path:
-    """A file."""
+    """Return a file."""
     Path(place).write_bytes(content)
     return Path(place)
 
 
 def file(text: str, place: str = "s.yaml") -> Spec:
-    """One, stated by a file with this text."""
+    """Return one, stated by a file with this text."""
     Path(place).parent.mkdir(exist_ok=True)
     Path(place).write_text(text)
     return read_spec(Path(place))
 
 
 def stated(text: str) -> Spec:
-    """The same with a program and more lines."""
+    """Return the same with a program and more lines."""
     return file(f"programs: [{GEMM}]\nplatforms: [npm_lite]\n{text}\n")
 
 
 def beside(name: str) -> Spec:
-    """A sweep's file in a folder of its own, with the program beside it."""
+    """Return a sweep's file in a folder of its own, with the program beside it."""
     Path("sub").mkdir(exist_ok=True)
     Path("sub/g.nem").write_text(Path(GEMM).read_text())
     return file(f"programs: [{name}]\nplatforms: [npm_lite]\n", "sub/s.yaml")
 
 
 def sweep(folder: str = "out", **stated: Any) -> kpusim.SweepResults:  # noqa: ANN401
-    """A sweep that is run; each of its points must be."""
+    """Return a sweep that is run; each of its points must be."""
     results = started(folder, **stated)
     assert results.rows and not any(row["error"] for row in results.rows)
     return results
 
 
 def started(folder: str = "out", **stated: Any) -> kpusim.SweepResults:  # noqa: ANN401
-    """The same, whatever comes of it."""
+    """Return the same, whatever comes of it."""
     given = {"programs": [GEMM], "platforms": ["npm_lite"], "workers": 1, **stated}
     return kpusim.sweep(folder=folder, **given)
 
 
 def failed(folder: str = "out", **stated: Any) -> str:  # noqa: ANN401
-    """The errors of its points."""
+    """Return the errors of its points."""
     return "\n".join(row["error"] for row in started(folder, **stated).rows)
 
 
 def command(*words: object, code: int = 0) -> str:
-    """What `kpusim sweep` prints."""
+    """Return what `kpusim sweep` prints."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         assert main([str(word) for word in words]) == code, said.getvalue()
@@ -105,19 +105,19 @@ def command(*words: object, code: int = 0) -> str:
 
 
 def refused(*words: object) -> str:
-    """What it says of a mistake."""
+    """Return what it says of a mistake."""
     return command(*words, code=1)
 
 
 def names(name: str, *words: str) -> str:
-    """What `kpusim` prints, with a name in it."""
+    """Check that `kpusim` prints a name."""
     said = subprocess.run([KPUSIM, *words], capture_output=True, text=True, check=True).stdout
     assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)
     return said
 
 
 def without(package: str, step: Step) -> object:
-    """A step where a package is not installed."""
+    """Return a step where a package is not installed."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [package, *(name for name in sys.modules if name.startswith(f"{package}."))]:
             patch.setitem(sys.modules, name, None)
@@ -125,7 +125,7 @@ def without(package: str, step: Step) -> object:
 
 
 def installed(extra: str, package: str, step: Step) -> object:
-    """A step where an extra is installed, which brings the package."""
+    """Return a step where an extra is installed, which brings the package."""
     wanted = [text for text in metadata.requires("kpusim") or () if text.endswith(f'extra == "{extra}"')]
     assert any(re.match(rf"{package}\b", text, re.IGNORECASE) for text in wanted), wanted
     return step()
@@ -168,7 +168,7 @@ AXES = [
          [lambda: axis("name", ["mine"])]),
     Case("sweeps/axes.py", "is none of its values. Fix: give {}.", lambda: axis("option.precision", [None]),
          [lambda: axis("option.effort", [1]), lambda: axis("option.precision", ["int8"])]),
-    Case("sweeps/axes.py", "is no number. Fix: give {}.", lambda: axis(ROWS, ["wide"]),
+    Case("sweeps/axes.py", "is not a number. Fix: give {}.", lambda: axis(ROWS, ["wide"]),
          [lambda: axis(ROWS, [8])]),
     Case("sweeps/axes.py", "{}: there is no `{}`. Fix: give {}.",
          lambda: axis("engine.array.dataflow", ["up"]),
@@ -204,7 +204,7 @@ AXES = [
 ]  # fmt: skip
 
 FORMULAS = [
-    Case("sweeps/formula.py", "has a dot behind no name. Fix: write names such as engine.count.",
+    Case("sweeps/formula.py", "has a dot after no name. Fix: write names such as engine.count.",
          lambda: axis(ROWS, "(1 + 2).count"),
          [lambda: axis(ROWS, "8 * engine.count")]),
     Case("sweeps/formula.py", "Fix: at most {}.", lambda: axis(ROWS, "8" + " + 0" * 300),
@@ -285,7 +285,7 @@ FILES = [
     Case("sweeps/reading.py", "{}: {}. Fix: give the file of a sweep.",
          lambda: read_spec(Path("absent.yaml")),
          [lambda: stated("seed: 2")]),
-    Case("sweeps/reading.py", "is no text. Fix: give the file of a sweep.",
+    Case("sweeps/reading.py", "is not text. Fix: give the file of a sweep.",
          lambda: read_spec(written("s.yaml", b"\xff")),
          [lambda: stated("seed: 2")]),
     Case("sweeps/reading.py", "Fix: write YAML: keys with values, lists in [ ].",

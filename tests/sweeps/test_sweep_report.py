@@ -17,7 +17,7 @@ from conftest import GEMM
 from kpusim.sweeps.report import write_report
 
 CHROMIUM = os.environ.get("CHROMIUM", "")
-#: What a user does: clicks a dot, sorts by time downwards, filters, brushes; what is shown is compared.
+#: Actions of a user: clicks a dot, sorts by time downwards, filters, brushes; what is shown is compared.
 ACTIONS = """
 <script>
 const out = {};
@@ -60,7 +60,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> kpusim.SweepResults:
 
 
 def rendered(page: Path) -> str:
-    """What the browser makes of a page."""
+    """Return what the browser makes of a page."""
     words = [
         CHROMIUM,
         "--headless",

@@ -1,4 +1,4 @@
-"""What errors of kpusim.sweeps advise works, part two: folders, workers, clusters, tables and pages."""
+"""Each fix that errors of kpusim.sweeps advise works: folders, workers, clusters, tables, pages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ JOURNAL = "out/journal.jsonl"
 
 
 def done(folder: str = "out") -> kpusim.SweepResults:
-    """A sweep of two points that has ended."""
+    """Return a sweep of two points that has ended."""
     return sweep(folder, axes=TWO)
 
 
@@ -86,13 +86,13 @@ def full(size: int) -> Iterator[None]:
 
 
 def cramped(size: int) -> kpusim.SweepResults:
-    """A sweep on it."""
+    """Return a sweep on it."""
     with full(size):
         return done()
 
 
 def only_journal() -> int:
-    """A size that the journal of the sweep has, and its list of columns has not."""
+    """Return a size that the journal of the sweep has, and its list of columns has not."""
     done("sized")
     return sum((Path("sized") / name).stat().st_size for name in ("journal.jsonl", "columns.csv")) // 2
 
@@ -103,7 +103,7 @@ def complete() -> None:
 
 
 def held(folder: str) -> kpusim.SweepResults:
-    """A sweep in a folder that another one writes into."""
+    """Return a sweep in a folder that another one writes into."""
     Path(folder).mkdir()
     with (Path(folder) / "journal.jsonl").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -111,13 +111,13 @@ def held(folder: str) -> kpusim.SweepResults:
 
 
 def of_version(version: str, folder: str = "out") -> kpusim.SweepResults:
-    """A sweep by a version of kpusim."""
+    """Return a sweep by a version of kpusim."""
     with patched(journal, __version__=version):
         return done(folder)
 
 
 def damaged(line: int) -> kpusim.SweepResults:
-    """A sweep that goes on, where a line of the journal was damaged."""
+    """Return a sweep that goes on, where a line of the journal was damaged."""
     done("whole")
     done()
     lines = Path(JOURNAL).read_text().splitlines(keepends=True)
@@ -142,19 +142,19 @@ def deleted() -> None:
 
 
 def no_file(name: str) -> kpusim.SweepResults:
-    """A sweep with a folder where a file should be."""
+    """Return a sweep with a folder where a file should be."""
     (Path("out") / name).mkdir(parents=True)
     return done()
 
 
 def removed(name: str) -> str:
-    """A folder without one of its files."""
+    """Return a folder without one of its files."""
     (Path("out") / name).unlink()
     return "out"
 
 
 def stopped() -> kpusim.SweepResults:
-    """One whose time was over before it ran anything."""
+    """Return one whose time was over before it ran anything."""
     results = started(axes=TWO, time_limit=1e-9)
     assert not results.rows
     return results
@@ -200,14 +200,14 @@ FOLDERS = [
 
 
 def linear() -> tuple[Any, Any]:
-    """A module of PyTorch with its input."""
+    """Return a module of PyTorch with its input."""
     import torch
 
     return torch.nn.Linear(8, 4), (torch.zeros(2, 8),)
 
 
 def deadly(what: str, **more: Any) -> str:  # noqa: ANN401
-    """A sweep whose point ends its worker, and has one chance; its errors."""
+    """Return a sweep whose point ends its worker, and has one chance; its errors."""
     with patched(pool, DEATHS=1), patched(cluster, DEATHS=1):
         if what == "local":
             with patched(running, task_of=lambda spec, design, number, how: Killer(number)):
@@ -256,7 +256,7 @@ class Cluster:
         self.address = ""
 
     def start(self) -> str:
-        """By the command that the message says; its address."""
+        """Start it by the command that the message says; return its address."""
         if not self.address:
             place = self.folder / "scheduler.json"
             words = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(place)]
@@ -308,7 +308,7 @@ def _cluster() -> Iterator[None]:
 
 
 def impatient(address: str) -> kpusim.SweepResults:
-    """A sweep that waits for schedulers and workers for a moment alone."""
+    """Return a sweep that waits for schedulers and workers for a moment alone."""
     import distributed
 
     short = partial(distributed.Client, timeout=0.5)
@@ -317,13 +317,13 @@ def impatient(address: str) -> kpusim.SweepResults:
 
 
 def on_cluster(folder: str = "out", code: str = "") -> kpusim.SweepResults:
-    """A sweep with a worker."""
+    """Return a sweep with a worker."""
     with DASK.worker(code) as address:
         return sweep(folder, scheduler=address)
 
 
 def deadly_on_cluster() -> str:
-    """A point that ends its worker there."""
+    """Return a point that ends its worker there."""
     with DASK.worker() as address:
         return deadly("cluster", scheduler=address)
 
@@ -349,7 +349,7 @@ CLUSTERS = [
 
 
 def of_file(name: str, text: str) -> kpusim.SweepResults:
-    """A sweep of files in the working folder: a program, or a platform."""
+    """Return a sweep of files in the working folder: a program, or a platform."""
     written("mine.nem", Path(GEMM).read_bytes())
     written("mine.textproto", kpusim.Platform.load("npm_lite").text().encode())
     results = sweep(programs=["mine.nem"], platforms=["mine.textproto"])
@@ -359,7 +359,7 @@ def of_file(name: str, text: str) -> kpusim.SweepResults:
 
 
 def of_samples() -> kpusim.SweepResults:
-    """A sweep of a network, calibrated with a folder to which a sample was added since."""
+    """Return a sweep of a network, calibrated with a folder to which a sample was added since."""
     networks = ROOT / "examples" / "networks"
     shutil.copytree(networks / "calibration", "images", dirs_exist_ok=True)
     options = {"precision": "int8", "calibrate": "images", "effort": 1}
@@ -404,7 +404,7 @@ def page(name: str, *more: str, folder: str = "out") -> None:
 
 
 def empty_journal() -> str:
-    """A folder with a journal that has nothing."""
+    """Return a folder with a journal that has nothing."""
     Path("out").mkdir()
     written(JOURNAL, b"")
     return "out"

@@ -1,4 +1,4 @@
-"""What a sweep may state: numbers with units, formulas, ranges; and what is said of a mistake."""
+"""Statements of a sweep: numbers with units, formulas, ranges; and what is said of a mistake."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_quantities(text: str, value: float, unit: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "KiB", "5 parsecs", "1..2", "--3", "1e999", "3 W W", "0x10", "nan"])
 def test_no_quantities(text: str) -> None:
-    """What is none."""
+    """Texts that are no quantity give none."""
     assert quantity_of(text) is None
 
 
@@ -72,7 +72,7 @@ def test_units_in_formulas() -> None:
 
 
 def test_percent_and_remainder() -> None:
-    """`%` between two operands is a remainder, behind a number alone a unit."""
+    """`%` between two operands is a remainder, after a number alone a unit."""
     known = {"n": Quantity(7), "share": Quantity(60, "%")}
     assert Formula.parse("9 % 4 + n % 4 - 9%(2 + 3)").value(known) == Quantity(0)
     assert Formula.parse("share + 10 %").value(known) == Quantity(70, "%")
@@ -99,7 +99,7 @@ def test_constraints_without_a_value(tmp_path: Path) -> None:
      "1 < (2 < 3)", "x.y.z(1)", "[1, 2]", "a and b", "{}", "10**10**10", "(" * 500 + ")" * 500, "1" * 2000],
 )  # fmt: skip
 def test_no_formulas(text: str) -> None:
-    """What is more than arithmetic is refused, and never run."""
+    """Texts with more than arithmetic are refused, and never run."""
     with pytest.raises(kpusim.UserError, match="Fix: "):
         Formula.parse(text)
 
@@ -134,7 +134,7 @@ WRONG = [
     ("axes: {engine.array.dataflow: [up]}", ":3:8", "one of os, ws, is"),
     ("axes: {l2.banks: l2.ports, l2.ports: l2.banks}", ":3:", "follow from each other"),
     ("axes: {engine.array.rows: 2 * engine.aray.cols}", ":3:8", "engine.array.cols"),
-    ("axes: {engine.array.rows: 2 * (}", ":3:8", "is no formula"),
+    ("axes: {engine.array.rows: 2 * (}", ":3:8", "is not a formula"),
     ("axes: {option.efort: [1, 2]}", ":3:8", "option.effort"),
     ("axes: [1, 2]", ":3:1", "names with values"),
     ("constraints: [power.average_w < 0]", ":3:15", "never holds"),
@@ -182,7 +182,7 @@ def test_wrong_specs(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no sweep"), ("- 1", "no sweep"), ("axes: {l2.size_bytes: [1MiB]}", "no `programs`"),
+        ("", "not a sweep"), ("- 1", "not a sweep"), ("axes: {l2.size_bytes: [1MiB]}", "no `programs`"),
         ("programs: [nothing.onnx]", "there is no file"), ("programs: [{name: x}]", "needs a file"),
         (f"programs: [{GEMM}, {GEMM}]", "two programs"),
         (f"programs: [{GEMM}]\nplatforms: [npm_lit]", "npm_lite"),

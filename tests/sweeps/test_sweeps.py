@@ -1,4 +1,4 @@
-"""What a sweep runs, and what it leaves."""
+"""Points that a sweep runs, and the files that it leaves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
-    """The table on disk."""
+    """Return the table on disk."""
     with (folder / "table.csv").open(newline="") as file:
         return list(csv.DictReader(file))
 
@@ -199,7 +199,7 @@ def test_auto(tmp_path: Path) -> None:
 
 
 def small_model(path: Path) -> Path:
-    """Two convolutions and a product."""
+    """Return two convolutions and a product."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -292,7 +292,7 @@ def test_knobs_from_the_table(spec: Path, tmp_path: Path, command: Command) -> N
 
 
 def test_knobs_of_a_sample(tmp_path: Path) -> None:
-    """Of a sample SALib estimates; the axis that decides comes first."""
+    """A sample is estimated by SALib; the axis that decides comes first."""
     results = kpusim.sweep(
         folder=tmp_path / "out", programs=[GEMM], platforms=["npm_lite"], sample={"lhs": 60},
         axes={"clock.core_mhz": "100..2000+100", "l2.write_latency_cycles": "1..8",

@@ -16,7 +16,7 @@ constexpr uint64_t core_hz = 1'000'000'000;
 struct Case {
     proto::Sram sram;
     model::SramConfig config;
-    double cycle = 1;  ///< of the core
+    double cycle = 1;  ///< cycles of the core
     uint32_t blocks = 1;
     uint32_t bytes() const { return blocks * config.interleave_bytes; }
     model::Sram made() const {
@@ -59,7 +59,7 @@ TEST(SramTime, EqualsTheMemorySystemAccessByAccess) {
         model::Sram alone = of.made();
         const double first = double(alone.serve(0, 0, of.bytes(), false).done);
         EXPECT_NEAR(first, time.through(of.bytes()) + time.read_latency, of.cycle + 1);
-        // many at once, one behind the other in memory
+        // many at once, one after the other in memory
         constexpr int count = 400;
         model::Sram shared = of.made();
         double last = 0;

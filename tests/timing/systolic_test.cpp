@@ -50,7 +50,8 @@ TEST(SystolicCompat, EqualsEveryConvolutionRowOfTheReferenceTable) {
     expect_reference_rows("conv_nostall.csv", 358);
 }
 
-// Of commands of 16 vectors the last one alone hides the next weights: streams of 7, 16 and 20, and rows of 28 and 14 pixels.
+// The last of commands of 16 vectors alone hides the next weights: streams of 7, 16 and 20, and rows of 28
+// and 14 pixels.
 TEST(SystolicPhysical, WeightsEnterBehindTheLastCommand) {
     SystolicArray array = make(16, 16, Array::ws, Array::physical);
     array.command_rows = 16;

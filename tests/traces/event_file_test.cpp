@@ -89,7 +89,7 @@ TEST(EventLog, PulsesAreTwoRecords) {
     EXPECT_EQ(log.size(), 0u);
 }
 
-/// 60,000 records and 40,000 pulses with many equal times, some far ahead of others.
+/// Adds 60,000 records and 40,000 pulses with many equal times, some far ahead of others.
 void fill(EventLog& log) {
     std::mt19937_64 random(7);
     for (uint32_t i = 0; i < 100'000; ++i) {
@@ -104,7 +104,8 @@ void fill(EventLog& log) {
     }
 }
 
-// What goes to disk comes back as it would from memory, as often as it is read, also through a file.
+// Records that go to disk come back as they would from memory, as often as they are read, also through a
+// file.
 TEST(EventLog, DiskChangesNothing) {
     EventLog in_memory;
     fill(in_memory);
@@ -142,7 +143,7 @@ TEST(EventLog, NoFolderForTheDisk) {
     }
 }
 
-// What is written is read back: every record, and a description that gives the same text.
+// A written file is read back: every record, and a description that gives the same text.
 TEST(EventFile, RoundTrip) {
     const auto sample = sample_run();
     const test::TempFolder folder;

@@ -72,7 +72,8 @@ Yoctojoules sum_of(const std::vector<Yoctojoules>& energies) {
     return std::accumulate(energies.begin(), energies.end(), Yoctojoules{0});
 }
 
-// By hand: 60 MACs at 2 pJ from 500 to 3500 ns, a third of them of one array; reads at 23 pJ of two channels.
+// Powers computed by hand: 60 MACs at 2 pJ from 500 to 3500 ns, a third of them of one array; reads at 23 pJ
+// of two channels.
 TEST(PowerTrace, HandComputedUnits) {
     RunInfo info = two_engines();
     info.prices.clock_gating = false;
@@ -103,7 +104,7 @@ TEST(PowerTrace, HandComputedUnits) {
     EXPECT_EQ(trace.ops[1].size(), 2u);
 }
 
-/// Everything that must be equal, at a width and at half of it.
+/// Checks everything that must be equal, at a width and at half of it.
 void expect_sums(const Recorded& run, Picoseconds width) {
     const PowerTrace trace = power_trace(run.info, run.events, width, {true, true});
     const PowerTrace half = power_trace(run.info, run.events, width / 2, {true, true});
@@ -139,8 +140,8 @@ void expect_sums(const Recorded& run, Picoseconds width) {
     }
 }
 
-// Units, engines and operations sum to every bin, bins to the statistics, halves to wholes, to the last digit: random
-// runs on clocks of any period, with what lies behind the end, prices of any length.
+// Units, engines and operations sum to every bin, bins to the statistics, halves to wholes, to the last
+// digit: random runs on clocks of any period, with what lies after the end, prices of any length.
 TEST(PowerTrace, EverySumIsExact) {
     for (unsigned seed = 1; seed <= 12; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -1,4 +1,4 @@
-// What a run wrote is read back as it was; differences of texts are right.
+// Files that a run wrote are read back as they were; differences of texts are right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ TEST(CsvTable, ReadsWhatIsWritten) {
     }
 }
 
-// What a spreadsheet would run as a formula is shown by it as text, whatever its sign; numbers stay numbers.
+// Texts that a spreadsheet would run as a formula are shown by it as text, whatever their sign; numbers stay
+// numbers.
 TEST(CsvTable, FormulasAreTexts) {
     EXPECT_EQ(csv_field("=cmd|x"), "'=cmd|x");
     EXPECT_EQ(csv_field("@sum(a,b)"), "\"'@sum(a,b)\"");

@@ -77,8 +77,8 @@ TEST(RunFolder, RefusesAFolderWithContent) {
                 ThrowsMessage<UserError>(HasSubstr("not a folder")));
 }
 
-// What could not be written after the run is refused before it: names too long, paths through loops and
-// files.
+// Paths that could not be written after the run are refused before it: names too long, paths through loops
+// and files.
 TEST(RunFolder, RefusesWhatCannotBeWritten) {
     const test::TempFolder temp;
     const auto error_of = [&](const std::string& path, const std::vector<std::string>& outputs) {
@@ -98,7 +98,7 @@ TEST(RunFolder, RefusesWhatCannotBeWritten) {
     EXPECT_THAT(error_of(temp.file("loop"), {}), HasSubstr("Too many levels of symbolic links"));
     write_file(temp.file("file"), "x");
     EXPECT_THAT(error_of(temp.file("file/run"), {}),
-                testing::AnyOf(HasSubstr("is no folder"), HasSubstr("Not a directory")));
+                testing::AnyOf(HasSubstr("is not a folder"), HasSubstr("Not a directory")));
 }
 
 // Force replaces what an earlier run left and keeps every other file, also arrays that are not of that run.
@@ -159,7 +159,7 @@ TEST(RunFolder, OutputsMustBeAFolder) {
     fs::remove(temp.file("run/outputs"));
     write_file(temp.file("run/outputs"), "x");
     EXPECT_THAT([&] { RunFolder::check(temp.file("run"), true, {}); },
-                ThrowsMessage<UserError>(HasSubstr("outputs: is no folder")));
+                ThrowsMessage<UserError>(HasSubstr("outputs: is not a folder")));
 }
 
 // Names of tensors that are no file names stay inside the folder, and apart from each other.

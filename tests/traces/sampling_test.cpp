@@ -1,4 +1,4 @@
-// What held longest in intervals, and the clocks of components, by random stretches.
+// Values that held longest in intervals, and the clocks of components, by random stretches.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,8 +12,8 @@
 namespace kpu::traces {
 namespace {
 
-// Of each interval the sampler has the value that held at most of its picoseconds, of equals the first; stretches
-// follow each other from begin to end, and neighbours differ.
+// The sampler has, for each interval, the value that held at most of its picoseconds, of equals the first;
+// stretches follow each other from begin to end, and neighbours differ.
 TEST(Sampler, HasWhatHeldLongest) {
     std::mt19937 random(3);
     for (int round = 0; round < 200; ++round) {

@@ -1,4 +1,4 @@
-"""How far trained networks are from PyTorch on the device: the table of docs/accuracy_networks.md.
+"""Distance of trained networks from PyTorch on the device: the table of docs/accuracy_networks.md.
 
 usage: accuracy.py [--check] [--models FOLDER] [NAME ...]
 
@@ -50,7 +50,7 @@ ROWS = (
 
 
 class Result(NamedTuple):
-    """What came out on all inputs."""
+    """Results on all inputs."""
 
     right: float
     differences: dict[str, float]  #: largest, by kind of number
@@ -58,7 +58,7 @@ class Result(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """Of all kinds."""
+        """Return the largest difference of all kinds."""
         return max(self.differences.values())
 
 
@@ -101,7 +101,7 @@ def mix_of(report: Path, precision: str) -> tuple[str, str]:
 
 
 def cells(row: Row, network: Trained) -> list[str]:
-    """The cells of a row."""
+    """Return the cells of a row."""
     one_type = found = compare(network, execute(network, row.precision), row.bound)
     share, worst = "0 %", ""
     if found.beyond > 0:
@@ -126,7 +126,7 @@ def cells(row: Row, network: Trained) -> list[str]:
 
 
 def known_rows() -> dict[tuple[str, str], list[str]]:
-    """Those of the page, by network and precision."""
+    """Return the rows of the page, by network and precision."""
     rows = {}
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         found = [cell.strip() for cell in line.strip("|").split("|")]

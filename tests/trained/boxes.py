@@ -1,4 +1,4 @@
-"""What a detector found, judged: suppression of overlapping boxes and mean average precision, in NumPy."""
+"""Judge what a detector found: suppression of overlapping boxes and mean average precision, in NumPy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def overlap(one: Floats, others: Floats) -> Floats:
 
 
 def detections(output: Floats, least: float = 0.05, most: float = 0.5) -> list[Found]:
-    """Of an output [4 + kinds, boxes] (centre, extent, probabilities): of each kind the likeliest boxes.
+    """Return the likeliest boxes of each kind of an output [4 + kinds, boxes]: centre, extent, odds.
 
     Those of at least `least` count; one that overlaps a likelier one by more than `most` does not.
     """

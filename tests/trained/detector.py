@@ -32,7 +32,7 @@ Floats = NDArray[np.float32]
 
 
 class Targets(NamedTuple):
-    """What every place is taught."""
+    """Targets that every place is taught."""
 
     classes: Floats  #: [places, kinds], 0 or 1
     sides: Floats  #: [places, 4]: left, top, right, bottom, in steps of the place
@@ -53,7 +53,7 @@ CENTRES, PLACE_STEPS = places()
 
 
 def targets(one: Scene) -> Targets:
-    """Of a scene."""
+    """Make the targets of a scene."""
     classes = np.zeros((len(CENTRES), len(KINDS)), np.float32)
     sides = np.ones((len(CENTRES), 4), np.float32)
     weights = np.full(len(CENTRES), ELSEWHERE, np.float32)
@@ -93,7 +93,7 @@ def overlap(one: Tensor, other: Tensor) -> Tensor:
 
 
 def loss_of(sides: Tensor, kinds: Tensor, wanted: list[Targets]) -> Tensor:
-    """Of a batch of logits."""
+    """Return the loss of a batch of logits."""
     classes, distances, weights = (torch.from_numpy(np.stack(part)) for part in zip(*wanted, strict=True))
     wrong = functional.binary_cross_entropy_with_logits(
         kinds - MARGIN * (2 * classes - 1), classes, reduction="sum"
@@ -109,7 +109,7 @@ def loss_of(sides: Tensor, kinds: Tensor, wanted: list[Targets]) -> Tensor:
 
 
 def train(seed: int = 1) -> nn.Module:
-    """The network, trained; the same on the same machine."""
+    """Return the network, trained; the same on the same machine."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     model = yolov8n(len(KINDS)).train().to(memory_format=torch.channels_last)

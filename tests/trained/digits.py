@@ -25,7 +25,7 @@ MAKERS = {"resnet18": resnet18, "mobilenet_v2": mobilenet_v2}
 
 
 class Recipe(NamedTuple):
-    """How a classifier is trained."""
+    """Recipe by which a classifier is trained."""
 
     epochs: int
     rate: float
@@ -45,7 +45,7 @@ class Pictures(NamedTuple):
 
 
 def pictures() -> tuple[Pictures, Pictures]:
-    """Those to train with, and those held back."""
+    """Return the pictures to train with, and those held back."""
     data = load_digits()
     order = np.random.default_rng(7).permutation(len(data.images))
     small = torch.from_numpy(data.images).float()[:, None] / 8 - 1  # pixels 0..16 as -1..1
@@ -63,7 +63,7 @@ def shifted(images: Tensor, most: int, rng: torch.Generator) -> Tensor:
 
 
 def turned(images: Tensor, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Each shifted, turned and scaled by random numbers of its own."""
+    """Return each shifted, turned and scaled by random numbers of its own."""
 
     def chance(*shape: int) -> Tensor:
         return torch.rand(len(images), *shape, generator=rng) * 2 - 1
@@ -78,7 +78,7 @@ def turned(images: Tensor, recipe: Recipe, rng: torch.Generator) -> Tensor:
 
 
 def train(name: str, seed: int = 1) -> nn.Module:
-    """The network, trained; the same on the same machine."""
+    """Return the network, trained; the same on the same machine."""
     recipe = RECIPES[name]
     torch.manual_seed(seed)
     rng = torch.Generator().manual_seed(seed)

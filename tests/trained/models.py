@@ -72,7 +72,7 @@ def keep(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def export(model: nn.Module, inputs: Floats, path: Path) -> None:
-    """As ONNX, for one input."""
+    """Export as ONNX, for one input."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -83,7 +83,7 @@ def export(model: nn.Module, inputs: Floats, path: Path) -> None:
 
 
 def outputs_of(model: nn.Module, inputs: Floats) -> Floats:
-    """In float32, by PyTorch."""
+    """Return the outputs in float32, by PyTorch."""
     with torch.no_grad():
         return np.concatenate([model(part).numpy() for part in torch.from_numpy(inputs).split(16)])
 
@@ -95,7 +95,7 @@ def softmax(logits: Floats) -> Floats:
 
 
 def classifier(name: str) -> tuple[nn.Module, Floats, list[Floats], Callable, Callable]:
-    """A classifier of digits."""
+    """Return a classifier of digits."""
     kept, held = digits.pictures()
     labels = held.labels[:INPUTS].numpy()
     return (
@@ -108,7 +108,7 @@ def classifier(name: str) -> tuple[nn.Module, Floats, list[Floats], Callable, Ca
 
 
 def detects() -> tuple[nn.Module, Floats, list[Floats], Callable, Callable]:
-    """The detector of shapes."""
+    """Return the detector of shapes."""
     shown = scenes(INPUTS, seed=1000)
     boxes, kinds = [one.boxes for one in shown], [one.kinds for one in shown]
     return (
@@ -121,7 +121,7 @@ def detects() -> tuple[nn.Module, Floats, list[Floats], Callable, Callable]:
 
 
 def trained(name: str, folder: Path = FOLDER) -> Trained:
-    """A network of the table."""
+    """Return a network of the table."""
     torch.set_num_threads(1)  # sums of several threads may differ from run to run
     weights = weights_of(name, folder)
     model, inputs, calibration, quality, values = detects() if name == "yolov8n" else classifier(name)

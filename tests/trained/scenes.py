@@ -27,7 +27,7 @@ class Scene(NamedTuple):
 
 
 def place(rng: np.random.Generator, others: list[Floats]) -> Floats | None:
-    """A box apart from the others; None if chance found none."""
+    """Return a box apart from the others; None if chance found none."""
     for _ in range(20):
         extent = rng.uniform(*SIZES[rng.integers(len(SIZES))], 2)
         first = np.ceil((extent / 2 - GRID / 2) / GRID).astype(int)
@@ -40,7 +40,7 @@ def place(rng: np.random.Generator, others: list[Floats]) -> Floats | None:
 
 
 def inside(box: Floats, kind: int) -> NDArray[np.bool_]:
-    """Which pixels a shape covers."""
+    """Return which pixels a shape covers."""
     down, across = np.mgrid[:SIDE, :SIDE] + 0.5
     u = np.abs(2 * across - box[0] - box[2]) / (box[2] - box[0])
     v = np.abs(2 * down - box[1] - box[3]) / (box[3] - box[1])
@@ -52,7 +52,7 @@ def inside(box: Floats, kind: int) -> NDArray[np.bool_]:
 
 
 def scene(rng: np.random.Generator) -> Scene:
-    """One to MOST shapes that stand apart."""
+    """Return one to MOST shapes that stand apart."""
 
     def noise() -> NDArray[np.float64]:
         return rng.normal(0, NOISE, (3, SIDE, SIDE))
@@ -74,6 +74,6 @@ def scene(rng: np.random.Generator) -> Scene:
 
 
 def scenes(count: int, seed: int) -> list[Scene]:
-    """The same ones for a seed."""
+    """Return the same ones for a seed."""
     rng = np.random.default_rng(seed)
     return [scene(rng) for _ in range(count)]

@@ -50,7 +50,7 @@ class Boxes(unittest.TestCase):
 
 
 class Scenes(unittest.TestCase):
-    """What the detector is shown."""
+    """Scenes that the detector is shown."""
 
     def test_shapes(self) -> None:
         """Within the picture, of the sizes that are said, apart, and the same for a seed."""

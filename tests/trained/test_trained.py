@@ -40,7 +40,7 @@ class ResNet(unittest.TestCase):
 
 
 class Targets(unittest.TestCase):
-    """What the detector is taught."""
+    """Targets that the detector is taught."""
 
     def test_right_answers_find_everything(self) -> None:
         """The targets as a detector's output have an mAP of 1."""
@@ -57,7 +57,7 @@ class Targets(unittest.TestCase):
         self.assertEqual(sum(map(len, found)), sum(map(len, boxes)))
 
     def test_places(self) -> None:
-        """As many as the maps have, in the order of the output; each kind of step is used."""
+        """Places are as many as the maps have, in the order of the output; each kind of step is used."""
         counts = [(SIDE // step) ** 2 for step, _, _ in LEVELS]
         self.assertEqual(len(CENTRES), sum(counts))
         np.testing.assert_array_equal(CENTRES[: SIDE // 8, 1], 4)

@@ -60,7 +60,7 @@ STUDIES = (
 
 
 def report_of(kpusim: str, rows: Path, platform: str, *options: str) -> Report:
-    """What `kpusim validate` says of a file, as JSON."""
+    """Return what `kpusim validate` says of a file, as JSON."""
     command = [kpusim, "validate", str(rows), "--platform", platform, "--json", *options]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     report: Report = json.loads(done.stdout)
@@ -68,23 +68,23 @@ def report_of(kpusim: str, rows: Path, platform: str, *options: str) -> Report:
 
 
 def percent(share: float) -> str:
-    """As "12.3 %"."""
+    """Write it as "12.3 %"."""
     return f"{100 * share:.1f} %"
 
 
 def signed(share: float) -> str:
-    """As "+12.3 %"."""
+    """Write it as "+12.3 %"."""
     return f"{100 * share:+.1f} %"
 
 
 def table(head: str, rows: list[list[str]]) -> str:
-    """A table of Markdown; columns of `head` are cut by |."""
+    """Return a table of Markdown; columns of `head` are cut by |."""
     lines = [f"| {head} |", "|" + "---|" * (head.count("|") + 1)]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
 
 
 def class_cells(group: Report) -> list[str]:
-    """A class of rows."""
+    """Return a class of rows."""
     return [
         group["class"],
         str(group["rows"]),
@@ -119,13 +119,13 @@ def cause_text(row: Report) -> str:
 
 
 def peer_errors(row: Report) -> list[str]:
-    """Of the other simulators, against the same measurement."""
+    """Return the errors of the other simulators, against the same measurement."""
     others = row.get("others", {})
     return [signed(others[name] / row["measured"] - 1) if name in others else "-" for name in PEERS]
 
 
 def row_cells(row: Report, form: str) -> list[str]:
-    """A row of the long table."""
+    """Return a row of the long table."""
     cells = [
         row["row"],
         f"{row['measured']:.0f}",
@@ -168,7 +168,7 @@ HEADS = {
 
 
 def row_table(report: Report, form: str) -> str:
-    """Every row."""
+    """Return every row."""
     head = HEADS[form] + " | useful / fill / padding / stalled, % | remark"
     return table(head, [row_cells(row, form) for row in report["rows"]])
 
@@ -222,7 +222,7 @@ def marks_of(name: str) -> tuple[str, str]:
 
 
 def replaced(page: Path, text: str, name: str, content: str) -> str:
-    """The page with another table between the marks of this name."""
+    """Return the page with another table between the marks of this name."""
     marks = marks_of(name)
     pattern = re.compile(f"{re.escape(marks[0])}.*?{re.escape(marks[1])}", re.DOTALL)
     if len(pattern.findall(text)) != 1:
@@ -231,7 +231,7 @@ def replaced(page: Path, text: str, name: str, content: str) -> str:
 
 
 def part_of(page: Path, name: str) -> str:
-    """What stands between the marks of this name."""
+    """Return what stands between the marks of this name."""
     marks = marks_of(name)
     return page.read_text(encoding="utf-8").split(marks[0])[1].split(marks[1])[0]
 
@@ -247,7 +247,7 @@ def last_class(study: Study) -> list[str]:
 
 
 def summary() -> str:
-    """All studies, from their pages."""
+    """Return all studies, from their pages."""
     rows = []
     for study in STUDIES:
         cells = last_class(study)

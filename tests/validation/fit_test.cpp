@@ -44,7 +44,7 @@ TEST(Fit, FindsWhatWasChanged) {
             << change.parameter;
 }
 
-/// What no parameter can reach is told as not enough, after what can.
+/// Checks that a measurement which no parameter can reach is told as not enough, after what can.
 TEST(Fit, NotEnough) {
     MeasuredRow row = copy_row();
     row.cycles = 10;

@@ -27,7 +27,7 @@ std::unique_ptr<runtime::Simulation> run(const Kernel& kernel, const platforms::
     return simulation;
 }
 
-/// By the rule: lines of 128, blocks of 8, the cheapest last dimension.
+/// Computed by the rule: lines of 128, blocks of 8, the cheapest last dimension.
 TEST(LaidOut, ByHand) {
     EXPECT_EQ(laid_out({1}, 128), 1024);
     EXPECT_EQ(laid_out({1025}, 128), 2048);

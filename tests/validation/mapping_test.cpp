@@ -62,7 +62,7 @@ TEST(Mapping, Refusals) {
     EXPECT_THROW(mapped_schedule(large, platforms::load("gemmini16_big")), UserError);
 }
 
-/// Multiply-accumulates that meet a pixel.
+/// Counts the multiply-accumulates that meet a pixel.
 uint64_t macs_of(const Mapped& m) {
     const auto touched = [&](Dim out, Dim window) {
         uint64_t pairs = 0;

@@ -16,7 +16,7 @@ inline std::vector<MeasuredRow> read(const std::string& text) {
     std::ofstream(path) << text;
     return read_measured(path);
 }
-/// What the file is refused with.
+/// Returns what the file is refused with.
 inline std::string error_of(const std::string& text) {
     try {
         read(text);

@@ -33,10 +33,10 @@ from accuracy_machines import (
 KPUSIM = os.environ["KPUSIM"]
 #: Platforms that describe a machine that somebody measured.
 REAL = ("gemmini16", "gemmini16_big", "tpu_v3_core", "tpu_v4_core", "wormhole")
-#: Of a field: where it is from, and what that says.
+#: Source of a field: where it is from, and what that says.
 SOURCE = re.compile(r"#\s*\[(study|rtl|doc|set|ours)\]\s*\S+")
 FIELD = re.compile(r"[a-z_0-9]+:\s*\S+")
-#: What describes the file, not the machine.
+#: Labels that describe the file, not the machine.
 LABELS = ("name:", "version:", "description:", "extends:", "calibration_row:")
 #: Every so many rows are simulated again.
 SAMPLED = {"gemmini16": 9, "mapped_layers": 9, "workloads": 5, "grid": 9}
@@ -58,7 +58,7 @@ def counted_rows(study: Study, in_all_or_class: bool = False) -> list[tuple[floa
 
 
 def without_source(text: str) -> list[str]:
-    """Lines of a platform that set a field and do not say where its value is from."""
+    """Return the lines of a platform that set a field and do not say where its value is from."""
     return [
         line
         for line in text.splitlines()
@@ -128,7 +128,7 @@ class Page(unittest.TestCase):
         self.assertIn(summary(), MAIN.read_text(encoding="utf-8"))
 
     def test_bars(self) -> None:
-        """What these pages were asked for, of the tables that are made here."""
+        """The pages reach what they were asked for, in the tables that are made here."""
         by_name = {study.name: study for study in STUDIES}
         workloads = page_rows(by_name["workloads"])
         kernels = [row for row in workloads if row[0].startswith(("gemm", "conv", "attention"))]
@@ -158,7 +158,7 @@ class Page(unittest.TestCase):
             accuracy_machines.replaced(MAIN, "no marks", "rows", "x")
 
     def test_classes_have_pairs(self) -> None:
-        """Of mappings of one layer, and only there."""
+        """Mappings of one layer have pairs, and only they."""
         group = {"class": "all", "rows": 2, "median": 0.1, "mean": 0.1, "p90": 0.1, "signed_mean": 0.1}
         report = {
             "classes": [{**group, "rank_correlation": None}],
@@ -170,7 +170,7 @@ class Page(unittest.TestCase):
 
 
 class Sources(unittest.TestCase):
-    """Of the fields of real machines."""
+    """Sources of the fields of real machines."""
 
     def test_each_field_has_one(self) -> None:
         """Also of those that extend another; what is set names its rows."""
@@ -192,10 +192,10 @@ class Sources(unittest.TestCase):
 
 
 class Command(unittest.TestCase):
-    """What it refuses and ends with."""
+    """Refusals of the command and its exit codes."""
 
     def refused(self, *arguments: str) -> str:
-        """What it says."""
+        """Return what it says."""
         done = subprocess.run([KPUSIM, "validate", *arguments], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("Fix: ", done.stderr)
@@ -244,7 +244,7 @@ class Command(unittest.TestCase):
                 self.assertTrue(all(0 < row["simulated"] < 1e6 for row in report["rows"]))
 
     def test_explain(self) -> None:
-        """What would have to be otherwise for a row, by its name or its line; another is refused."""
+        """Explanations say what would have to differ for a row, by its name or line; others are refused."""
         rows = str(ROWS["workloads"])
         command = [KPUSIM, "validate", rows, "--platform", "tpu_v3_core", "--json", "--explain"]
         done = subprocess.run([*command, "gemm_512x512x512"], capture_output=True, text=True, check=True)

@@ -24,7 +24,7 @@ float decode(const Format& f, uint16_t bits) {
     return f.exponent == 5 ? f32_of_f16(bits) : f32_of_bf16(bits);
 }
 
-/// The value of a bit pattern from the definition of the format.
+/// Returns the value of a bit pattern from the definition of the format.
 double defined_value(const Format& f, uint32_t bits) {
     const int bias = (1 << (f.exponent - 1)) - 1;
     const int exponent = static_cast<int>(bits >> f.mantissa) & ((1 << f.exponent) - 1);
@@ -35,7 +35,7 @@ double defined_value(const Format& f, uint32_t bits) {
     return (bits >> 15 & 1) != 0 ? -value : value;
 }
 
-/// The nearest value of the format, ties to even, by comparing with both neighbours.
+/// Returns the nearest value of the format, ties to even, by comparing with both neighbours.
 uint16_t nearest(const Format& f, double value) {
     const uint32_t infinity = ((1U << f.exponent) - 1) << f.mantissa;
     const double magnitude = std::fabs(value);
@@ -142,7 +142,7 @@ TEST(Convert, KernelsAgreeWithTheDefinition) {
     }
 }
 
-/// The magnitude nearest to a number among all of them, the even one of two.
+/// Returns the magnitude nearest to a number among all of them, the even one of two.
 uint8_t nearest(const std::array<float, 256>& values, double value) {
     int best = 0;
     for (int bits = 1; bits < 0x80; ++bits) {
@@ -153,7 +153,7 @@ uint8_t nearest(const std::array<float, 256>& values, double value) {
     return static_cast<uint8_t>(best);
 }
 
-// Of every number of 16 bits, and what is next to it in f32.
+// Conversions of every number of 16 bits, and what is next to it in f32.
 TEST(Float8, EveryPatternAndEveryHalf) {
     for (const SmallFloat& format : {e4m3fn, e5m2, e4m3b11fnuz}) {
         const std::array<float, 256> values = small_float_values(format);

@@ -23,7 +23,7 @@ struct Wide {
     Wide& operator=(const Wide&) = delete;
 };
 
-/// Rounded to odd: a later rounding to f16, bf16 or f32 is then the only one.
+/// Returns the double rounded to odd: a later rounding to f16, bf16 or f32 is then the only one.
 double odd_double(const mpfr_t value) {
     double nearest = mpfr_get_d(value, MPFR_RNDZ);
     if (std::isfinite(nearest) && mpfr_cmp_d(value, nearest) != 0) {
@@ -148,7 +148,7 @@ constexpr std::string_view functions[] = {
     "acos", "atan", "sinh",      "cosh",     "asinh", "acosh", "atanh", "rsqrt", "sigmoid",
     "silu", "gelu", "gelu_tanh", "softplus", "mish",  "elu",   "selu"};
 
-/// f(x) as the engines compute it.
+/// Returns f(x) as the engines compute it.
 double computed(std::string_view op, double x) {
     for (const Elementwise& row : elementwise_table()) {
         const double attributes[] = {op == "selu" ? selu_alpha : 1, selu_gamma};
@@ -159,7 +159,7 @@ double computed(std::string_view op, double x) {
 
 class Elementary : public ::testing::TestWithParam<ElemType> {};
 
-// Of all 65,536 inputs every result is the correctly rounded one.
+// Every result over all 65,536 inputs is the correctly rounded one.
 TEST_P(Elementary, EveryInputIsCorrectlyRounded) {
     const ElemType type = GetParam();
     for (const std::string_view op : functions) {

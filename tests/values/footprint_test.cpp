@@ -58,7 +58,7 @@ TEST(Footprint, IsExactAndAscending) {
     }
 }
 
-/// Some dimensions of the region repeat their elements.
+/// Makes some dimensions of the region repeat their elements.
 void repeat_some(Random& random, BoundRegion& region) {
     for (size_t d = 0; d < region.shape.rank; ++d) {
         if (pick(random, 0, 2) == 0) region.strides[d] = 0;

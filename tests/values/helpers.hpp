@@ -37,7 +37,7 @@ inline BoundRegion region(ElemType elem, const std::vector<int64_t>& shape, Leve
     return r;
 }
 
-/// A region whose strides leave random gaps and come in random order of dimensions.
+/// Returns a region whose strides leave random gaps and come in random order of dimensions.
 inline BoundRegion random_region(Random& random, ElemType elem) {
     BoundRegion r;
     r.name = "random";

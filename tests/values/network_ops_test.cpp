@@ -37,7 +37,7 @@ BoundAttr word_attr(const std::string& name, const std::string& text) {
 }
 BoundAttrs attributes(std::vector<BoundAttr> list) { return {std::move(list)}; }
 
-/// The bytes of Y, the same of both engines.
+/// Returns the bytes of Y, the same of both engines.
 template <class T>
 std::vector<T> result(const char* opcode, std::vector<Operand> inputs, Operand y,
                       const BoundAttrs& attrs = {}) {
@@ -126,7 +126,7 @@ TEST(NetworkOps, Rounding) {
     EXPECT_EQ(result<int32_t>("floor_mod", {a, b}, y), (std::vector<int32_t>{1, 2, -2, -1, 0}));
 }
 
-// By hand: -1 has all bits; what leaves 8 bits is gone; a shift to the right keeps the sign.
+// Computed by hand: -1 has all bits; what leaves 8 bits is gone; a shift to the right keeps the sign.
 TEST(NetworkOps, Bits) {
     const Operand a = make<int8_t>(ElemType::i8, {4}, {-1, 64, -128, 5}),
                   b = make<int8_t>(ElemType::i8, {4}, {12, 1, 7, 8}), y(ElemType::i8, {4});

@@ -16,7 +16,8 @@ using testing::op;
 using testing::Operand;
 using testing::Random;
 
-/// The value of a pattern from the standard's text: useed^k * 2^e * (1 + f). Exact in binary64 up to 17 bits.
+/// Returns the value of a pattern from the standard's text: useed^k * 2^e * (1 + f). Exact in binary64 up to
+/// 17 bits.
 double defined_value(PositFormat format, uint32_t pattern) {
     std::string text;
     for (int bit = format.bits - 1; bit >= 0; --bit) text += (pattern >> bit & 1) != 0 ? '1' : '0';
@@ -40,8 +41,8 @@ double defined_value(PositFormat format, uint32_t pattern) {
     return std::pow(useed, k) * std::ldexp(fraction, exponent);
 }
 
-/// The pattern of a positive number: that below or above, as the pattern with one bit more that lies between
-/// them says.
+/// Returns the pattern of a positive number: that below or above, as the pattern with one bit more that lies
+/// between them says.
 uint32_t nearest(PositFormat format, double value) {
     const uint32_t largest = (uint32_t{1} << (format.bits - 1)) - 1;
     if (value >= defined_value(format, largest)) return largest;

@@ -85,7 +85,7 @@ class Maker {
         return result;
     }
 
-    /// Per tensor, or along `axis` per channel or per group.
+    /// Returns a quantisation per tensor, or along `axis` per channel or per group.
     BoundQuant quant(const Operand& operand, int axis) {
         const int64_t kind = axis < 0 ? 0 : pick(random_, 0, 2);
         BoundQuant q = random_quant(random_, operand, kind == 0 ? -1 : axis, coin(2));
@@ -116,7 +116,7 @@ class Maker {
         if (grouped && made.in.size() > 2) made.in[2].quant = per_tensor(1e-7, 0);
     }
 
-    /// A bias or the addend of an accumulation, of the type that goes with the operands.
+    /// Adds a bias or the addend of an accumulation, of the type that goes with the operands.
     void add_addend(Case& made, bool accumulates, const std::vector<Shape>& shapes) {
         if (coin(2)) return;
         const ElemType y = made.out[0].type;
@@ -124,7 +124,7 @@ class Maker {
         made.in.emplace_back(accumulates ? y : type, shapes[random_() % shapes.size()]);
     }
 
-    /// Scales of groups of random size, with zero points or without.
+    /// Adds scales of groups of random size, with zero points or without.
     void add_group_scales(const OpcodeSpec& spec, const Types& types, int64_t depth, int64_t columns,
                           Case& made) {
         if (!spec.group_scales) return;
@@ -162,7 +162,7 @@ class Maker {
         if (block != 32 || coin(2)) made.attrs.list.push_back(integer_attr("block_size", block));
     }
 
-    /// To blocks along a random dimension, or back.
+    /// Converts to blocks along a random dimension, or back.
     void make_block_conversion(const OpcodeSpec& spec, const Types& types, Case& made) {
         const Shape all = shape(1, 4);
         const int64_t rank = static_cast<int64_t>(all.size()), axis = pick(random_, -rank, rank - 1);
@@ -228,7 +228,7 @@ class Maker {
         quantise(made, 2);
     }
 
-    /// Outputs of the shapes that the rule gives.
+    /// Adds outputs of the shapes that the rule gives.
     void add_outputs(const OpcodeSpec& spec, ElemType type, Case& made) {
         std::vector<TypedShape> shapes;
         for (const Operand& operand : made.in) shapes.push_back({operand.type, operand.shape});
@@ -403,7 +403,7 @@ class Maker {
         }
     }
 
-    /// A second input of positions along a dimension of X, negative ones among them.
+    /// Adds a second input of positions along a dimension of X, negative ones among them.
     void add_indices(ElemType type, const Shape& shape, int64_t extent, Case& made) {
         made.in.emplace_back(type, shape);
         Operand& indices = made.in.back();
@@ -442,7 +442,7 @@ class Maker {
     }
 
     Random random_;
-    bool keep_values_ = false;  ///< of all inputs but the first
+    bool keep_values_ = false;  ///< applies to all inputs but the first
 };
 
 std::string text_of(Case& made) {
@@ -456,7 +456,7 @@ std::string text_of(Case& made) {
     return text;
 }
 
-/// The bytes of the outputs, and how many of them left the range of their type.
+/// Returns the bytes of the outputs, and how many of them left the range of their type.
 std::vector<uint8_t> run(ComputeBackend& backend, OpcodeId id, Case& made) {
     std::vector<Tensor> in, out;
     Beyond beyond;

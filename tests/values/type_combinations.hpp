@@ -37,7 +37,7 @@ inline std::vector<Types> elementwise_combinations(const ComputeBackend& backend
     return found;
 }
 
-/// Of operands, scales of groups, and sums.
+/// Returns combinations of operands, scales of groups, and sums.
 inline std::vector<Types> group_combinations(const ComputeBackend& backend, OpcodeId id) {
     std::vector<Types> found;
     for (const ElemType a : numbers) {
@@ -51,7 +51,7 @@ inline std::vector<Types> group_combinations(const ComputeBackend& backend, Opco
     return found;
 }
 
-/// Of the block formats: factors, exponents, results.
+/// Returns combinations of the block formats: factors, exponents, results.
 inline std::vector<Types> block_combinations(const ComputeBackend& backend, OpcodeId id) {
     std::vector<Types> found;
     for (const ElemType a : numbers) {

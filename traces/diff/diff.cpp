@@ -30,7 +30,7 @@ void add_fields(const Named& a, const Named& b, std::vector<RunDiff::Field>& out
     }
 }
 
-/// What identifies a platform, but changes nothing that it does.
+/// True for a field that identifies a platform, but changes nothing that it does.
 bool is_identity(const std::string& field) {
     return field == "name" || field == "version" || field == "description";
 }
@@ -90,7 +90,7 @@ void compare_data(const RunResults& a, const RunResults& b, RunDiff& diff) {
     add_fields(outputs(a), outputs(b), diff.data);
 }
 
-/// Where a statistic stands in the list: what a reader asks first comes first.
+/// Returns the place of a statistic in the list: what a reader asks first comes first.
 size_t rank_of(const std::string& key) {
     static constexpr std::array<std::string_view, 10> order{
         "cycles.",      "time.",  "energy.total", "power.average", "power.peak",

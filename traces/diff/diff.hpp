@@ -21,18 +21,19 @@ struct DiffSide {
     std::vector<std::pair<std::string, std::string>> places = {};
     std::shared_ptr<const Recording> events = nullptr;  ///< null: there are none to compare
     std::string no_events = {};                         ///< why
-    std::string events_advice = {};                     ///< how to have them the next time; empty: not known
+    /// Advice how to have them the next time; empty: not known.
+    std::string events_advice = {};
     bool has_events() const { return events != nullptr || !run.events.empty(); }  ///< read, or in a file
 };
 
-/// Of two runs the one for whose lack of events they cannot be compared; null: both have read them.
+/// Returns, of two runs, the one for whose lack of events they cannot be compared; null: both have read them.
 const DiffSide* without_events(const DiffSide& a, const DiffSide& b);
 
 struct DiffOptions {
     /// Statistics that changed by less are counted, not listed: a share of A's value; of cycles.total for
     /// cycles of a unit.
     double threshold = 0.01;
-    std::optional<double> tolerance;  ///< of the judged statistics (is_judged), either way
+    std::optional<double> tolerance;  ///< tolerance of the judged statistics (is_judged), either way
     size_t top = 20;                  ///< rows of each table of the text
 };
 
@@ -57,13 +58,14 @@ struct RunDiff {
         Cause cause = Cause::busy_useful;   ///< whose unit-cycles changed most
         int64_t cause_change = 0;
     };
-    std::vector<Field> parameters;      ///< of the platform, then of the program, then mode and seed
+    /// Parameters of the platform, then of the program, then mode and seed.
+    std::vector<Field> parameters;
     std::vector<Field> places;          ///< tensors of a compiled network that live in another memory
     std::vector<Field> program;         ///< lines of its text; name and digest when there is no text
     std::vector<Field> data;            ///< inputs and outputs whose content differs, by digest
     std::vector<Statistic> statistics;  ///< the largest questions first: totals, then units by cycles
     size_t small_changes = 0;           ///< statistics below the threshold
-    std::vector<Operation> operations;  ///< by change of charged cycles, largest first
+    std::vector<Operation> operations;  ///< sorted by change of charged cycles, largest first
     std::optional<Divergence> divergence;
     std::string no_divergence;  ///< why `divergence` is empty although the runs differ
 
@@ -77,8 +79,8 @@ bool is_judged(const std::string& key);
 /// Compares; the first task that differs is looked for where both have events.
 RunDiff compare(const DiffSide& a, const DiffSide& b, const DiffOptions& options);
 
-/// For people; empty when there is no difference. `more`: lines of others, which stand before the program's text, the last
-/// part.
+/// Writes the difference for people; empty when there is none. `more`: lines of others, which stand before
+/// the program's text, the last part.
 std::string to_text(const RunDiff& diff, const DiffSide& a, const DiffSide& b, const DiffOptions& options,
                     std::string_view more = {});
 /// {"schema":1,"equal":...,"parameters":[...],...}: the same as data, every row of every table.

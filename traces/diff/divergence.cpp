@@ -14,8 +14,8 @@ namespace kpu::traces {
 
 namespace {
 
-/// In the order in which they explain each other at one instant: an end lets others be issued, become ready,
-/// begin.
+/// Steps in the order in which they explain each other at one instant: an end lets others be issued, become
+/// ready, begin.
 enum Step : uint8_t { ended, issued, ready, began, step_count };
 constexpr std::array<const char*, step_count> step_names{"ended", "issued", "ready", "began"};
 
@@ -71,7 +71,8 @@ class Run {
         const RunInfo::Statement& row = recording_.info.statements[statement];
         return row.line == 0 ? row.file : recording_.info.place_of(statement);
     }
-    /// Cycles by cause of the task's unit, from when the task was ready or began until it began or ended.
+    /// Returns the cycles by cause of the task's unit, from when the task was ready or began until it began
+    /// or ended.
     std::map<Cause, Cycles> causes(uint32_t serial, Step step) const {
         const TaskTimes& task = times_[serial];
         const Picoseconds from = step == began ? task.ready : task.begin;
@@ -104,7 +105,7 @@ class Run {
     Clock clock_;
     TaskTable names_;
     std::vector<TaskTimes> times_;
-    std::vector<uint32_t> statement_;  ///< by serial
+    std::vector<uint32_t> statement_;  ///< indexed by serial
     std::vector<std::pair<std::string, uint32_t>> labels_;
     std::unordered_map<std::string, uint32_t> serial_;
 };

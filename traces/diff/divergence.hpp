@@ -22,8 +22,8 @@ struct Divergence {
         std::string cause;
         Cycles a = 0, b = 0;
     };
-    /// What the unit did in the time in question: while the task ran (ended), or while it was ready (began).
-    /// Causes that differ, the largest change first.
+    /// Changes of what the unit did in the time in question: while the task ran (ended), or while it was
+    /// ready (began). The largest change comes first.
     std::vector<CauseChange> causes;
 };
 

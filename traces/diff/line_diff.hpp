@@ -12,8 +12,8 @@ struct LineChange {
     std::vector<std::string> a, b;
 };
 
-/// The fewest lines to take out and put in, from top to bottom. Where more than 2,000 lines lie between the
-/// first and the last difference, these are one change.
+/// Returns the fewest lines to take out and put in, from top to bottom. Where more than 2,000 lines lie
+/// between the first and the last difference, these are one change.
 std::vector<LineChange> line_changes(std::string_view a, std::string_view b);
 
 }  // namespace kpu::traces

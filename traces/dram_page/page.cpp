@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// More columns than this cannot be told apart on a screen.
+/// Limits of columns and streams: more columns cannot be told apart on a screen.
 constexpr size_t most_bins = 400, most_streams = 300;
 
 json counts_of(const BankCounts& c) {

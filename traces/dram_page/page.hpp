@@ -6,8 +6,8 @@
 
 namespace kpu::traces {
 
-/// A page of HTML that needs no other file: bandwidth of each channel, a heat map of its banks over time, and who asked.
-/// `what` ran, `how`: a line more about it.
+/// Returns a page of HTML that needs no other file: bandwidth of each channel, a heat map of its banks over
+/// time, and who asked. `what` ran, `how`: a line more about it.
 std::string dram_page_of(const DramTraffic& traffic, const std::string& what, const std::string& how);
 
 }  // namespace kpu::traces

@@ -23,7 +23,7 @@
 
 namespace {
 
-/// Of the file that this thread writes.
+/// Scratch files of the file that this thread writes.
 struct Files {
     int scratch = -1;  ///< descriptor of what the library takes for its main file
     bool failed = false;

@@ -6,7 +6,7 @@
 
 namespace kpu::traces {
 
-/// Whether this build has the library that writes FST: fstapi, which the package verilator brings.
+/// True if this build has the library that writes FST: fstapi, which the package verilator brings.
 bool has_fst();
 
 /// The waveforms of write_vcd() as FST, GTKWave's compressed format. Packs them block by block in a scratch file, then

@@ -20,7 +20,7 @@ namespace {
 
 using namespace perfetto;
 
-constexpr uint64_t process_uuid = 1;  ///< of the device; engine n is that of 2 + n
+constexpr uint64_t process_uuid = 1;  ///< number of the device; engine n is that of 2 + n
 
 /// A track, or one lane of a unit whose tasks overlap.
 struct Lane {
@@ -382,7 +382,7 @@ class PerfettoWriter {
         }
     }
 
-    /// One value per bin where it changes, and 0 at the end.
+    /// Writes one value per bin where it changes, and 0 at the end.
     void series(uint64_t process, const std::string& name, const char* unit, const BinnedSignals& bins,
                 const std::vector<double>& values) {
         if (values.empty()) return;
@@ -442,7 +442,7 @@ class PerfettoWriter {
     TaskFlows flows_;
     ShownStates states_;
     std::vector<bool> shown_, visible_;
-    std::vector<uint32_t> statement_;                  ///< by serial
+    std::vector<uint32_t> statement_;                  ///< indexed by serial
     std::vector<std::vector<uint32_t>> by_unit_;       ///< tasks with a slice
     std::vector<uint64_t> consumed_first_, consumed_;  ///< flows of a producer
     uint64_t last_uuid_ = process_uuid;

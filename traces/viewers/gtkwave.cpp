@@ -28,7 +28,8 @@ enum Flag : unsigned {
 /// Colours of traces: 0 as it is, 1 red to 7 violet.
 enum Colour : unsigned { orange = 2, yellow = 3, green = 4 };
 
-/// By X11's names. What keeps a unit from its work stands out; what moves bytes is red, what waits for others orange.
+/// Returns the colour of a cause, by X11's names. What keeps a unit from its work stands out; what moves
+/// bytes is red, what waits for others orange.
 const char* colour_of(Cause cause) {
     const std::string_view group = group_of(cause);
     if (cause == Cause::busy_useful || cause == Cause::device_busy_compute) return "DarkGreen";

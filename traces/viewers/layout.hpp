@@ -13,7 +13,7 @@ struct ViewerSignal {
     WaveformSink::Kind kind = WaveformSink::Kind::text;
     unsigned bits = 1;
     std::string path() const { return "kpusim." + scope + "." + name; }
-    /// The name without the mark of sampled ones.
+    /// Returns the name without the mark of sampled ones.
     std::string plain_name() const;
 };
 
@@ -30,17 +30,18 @@ struct CostliestOp {
     Picoseconds from = 0, to = 0;
 };
 
-/// What a viewer is to show.
+/// Layout of what a viewer is to show.
 struct Layout {
     std::vector<ViewerGroup> groups;
     CostliestOp costliest;
     Picoseconds from = 0, to = 0;
 };
 
-/// The device with its totals, each engine, what they share; power, bandwidths, clocks; power of each unit.
+/// Returns the device with its totals, each engine, what they share; power, bandwidths, clocks; power of each
+/// unit.
 Layout layout_of(const RunInfo& info, const Events& events);
 
-/// The texts of viewer_files().
+/// Returns the texts of viewer_files().
 std::string gtkwave_save_file(const Layout& layout, const std::string& causes_path);
 std::string gtkwave_causes();
 std::string surfer_commands(const Layout& layout);

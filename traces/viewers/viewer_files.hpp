@@ -16,7 +16,7 @@ struct ViewerFile {
 /// Paths of viewer_files().
 std::vector<std::string> viewer_paths(const std::string& waveform);
 
-/// For the waveform of that path (VCD or FST):
+/// Makes the files for the waveform of that path (VCD or FST):
 ///   .gtkw     save file of GTKWave: a group for each engine, states as text with colours by cause (by the next file),
 ///             bandwidth and power as analog traces, the window of the costliest operation between markers A and B
 ///   .causes   what GTKWave shows in place of a cause's number

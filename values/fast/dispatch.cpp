@@ -9,7 +9,7 @@ namespace {
 
 #if defined(__x86_64__)
 
-/// Not every compiler's __builtin_cpu_supports knows this one.
+/// True if the processor has F16C, which not every compiler's __builtin_cpu_supports knows.
 bool has_f16c() {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
@@ -34,7 +34,8 @@ KernelList find_kernels() { return {{&portable_kernels}, 1}; }
 
 }  // namespace
 
-/// Asked once: a virtual machine's host answers for the processor, which takes it its time.
+/// Returns the kernels that this processor can run, found once: a virtual machine's host answers for the
+/// processor, which takes time.
 KernelList usable_kernels() {
     static const KernelList list = find_kernels();
     return list;

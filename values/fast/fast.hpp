@@ -33,7 +33,7 @@ struct Scratch {
     Buffer<uint8_t> phase_weights, phase_results;
 };
 
-/// Each returns false when it leaves the case to the reference engine. values.md lists these cases.
+/// Compute an opcode, or return false to leave the case to the reference engine.
 bool gemm(const Kernels& kernels, Scratch& scratch, const Call& call);
 bool conv(const Kernels& kernels, Scratch& scratch, const Call& call);
 void float_gemm(const Kernels& kernels, Scratch& scratch, const GemmProblem& p);
@@ -60,16 +60,16 @@ bool search(const Kernels& kernels, Scratch& scratch, const Search& row, const C
 /// Sums of n columns before the first product: 0, or the addend where it comes first; `padded` of them.
 void start_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n,
                int64_t padded, float* acc);
-/// From sums to n elements of Y, with the addend where it comes last.
+/// Turns sums into n elements of Y, with the addend where it comes last.
 void finish_row(const Kernels& kernels, Scratch& scratch, const Addend& c, int64_t c_offset, int64_t n,
                 float* acc, const Tensor& y, int64_t y_offset);
-/// A float operand as f32: in place, or widened into the buffer.
+/// Returns a float operand as f32: in place, or widened into the buffer.
 const float* as_f32(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count,
                     Buffer<float>& buffer);
 
 /// Elements [first, first + count) of a float tensor as f32.
 void widen(const Kernels& kernels, const Tensor& tensor, int64_t first, int64_t count, float* to);
-/// One rounding to the tensor's float type, canonical NaN.
+/// Rounds once to the tensor's float type, with canonical NaN.
 void narrow(const Kernels& kernels, const float* from, const Tensor& tensor, int64_t first, int64_t count);
 /// Counts for the tensor what its integer type does not hold.
 void note_outside(const Tensor& tensor, const Outside& outside);
@@ -80,7 +80,7 @@ inline int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/// One backend for one set of kernels; make_fast_backend() takes the best of this processor.
+/// Makes a backend for one set of kernels; make_fast_backend() takes the best of this processor.
 std::unique_ptr<ComputeBackend> make_backend(const Kernels& kernels);
 
 }  // namespace kpu::values::fast

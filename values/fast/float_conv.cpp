@@ -7,7 +7,7 @@
 namespace kpu::values::fast {
 namespace {
 
-/// One channel per group: vectorised across channels.
+/// Computes a convolution with one channel per group, vectorised across channels.
 void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
     const int64_t n = p.channels;
     const int64_t image_size = p.height * p.width * n;
@@ -37,7 +37,7 @@ void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p) {
 }
 
 constexpr int64_t tap_block = 256;  // of the taps of one row of the window
-// What these need together stays in the second-level cache.
+// Data needed together stay in the second-level cache.
 constexpr int64_t pixels_at_once = 384, columns_at_once = 512;
 
 /// Output columns side by side whose windows have the same valid taps.
@@ -78,8 +78,8 @@ class Block {
           width_(kernels.f32_columns) {}
 
     int64_t image = 0, plane = 0, group = 0;
-    const float* pixels = nullptr;  ///< of the image
-    Range rows, columns;            ///< of the output; columns: channels of the group
+    const float* pixels = nullptr;  ///< first element of the image
+    Range rows, columns;            ///< rows of the output; columns: channels of the group
 
     void run() {
         padded_ = round_up(columns.size(), width_);
@@ -152,7 +152,7 @@ class Block {
         return to;
     }
 
-    /// What the pixels of a strip multiply: their taps k of row kh, pixel after pixel.
+    /// Packs what the pixels of a strip multiply: their taps k of row kh, pixel after pixel.
     void pack_pixels(const Strip& strip, int64_t kh, Range valid, Range k, float* to) const {
         const int64_t at_once = p_.dilation_w == 1 && p_.groups == 1 ? k.size() : p_.group_in;
         for (int64_t y = valid.first; y < valid.last; ++y) {
@@ -212,8 +212,8 @@ class Block {
     const std::vector<Strip>& strips_;
     const float* weights_;
     const int64_t width_;
-    const float* pixels_ = nullptr;  ///< of the plane that taps are taken of
-    int64_t tap_rows_ = 0;           ///< of the window in front of those of this plane
+    const float* pixels_ = nullptr;  ///< plane that taps are taken from
+    int64_t tap_rows_ = 0;           ///< rows of the window before those of this plane
     int64_t padded_ = 0;
     float* acc_ = nullptr;
 };

@@ -18,7 +18,7 @@ class ScaledOutput {
         zero_ = zero;
         left_sums.clear();
     }
-    /// Of the rows that follow, without their zero points.
+    /// Notes the sum of a row without its zero points.
     template <class Left>
     void note_row(const Left* row) {
         const uint32_t sum = row_sum(row, row_length_);

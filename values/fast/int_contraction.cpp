@@ -4,7 +4,7 @@
 namespace kpu::values::fast {
 namespace {
 
-/// What follows the accumulators of a row of Y: C, scaling, narrowing.
+/// Finishes the accumulators of a row of Y: C, scaling, narrowing.
 class Output {
   public:
     Output(const Kernels& kernels, Scratch& scratch, const IntScaling& scaling, const Addend& c,
@@ -122,7 +122,7 @@ void conv(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const 
     }
 }
 
-/// One channel per group: vectorised across channels.
+/// Computes a convolution with one channel per group, vectorised across channels.
 void depthwise(const Kernels& kernels, Scratch& scratch, const ConvProblem& p, const Output& output) {
     const int64_t n = p.channels;
     const int64_t taps = p.kernel_h * p.kernel_w;

@@ -19,7 +19,7 @@ constexpr int64_t k_block = 1024;
 inline bool is_signed_byte(ElemType type) { return type == ElemType::i4 || type == ElemType::i8; }
 inline bool is_byte(ElemType type) { return is_signed_byte(type) || type == ElemType::u8; }
 
-/// How operands are packed: Left, Right element types, k's per step.
+/// Packing of operands: Left, Right element types, k's per step.
 struct Bytes {
     using Left = uint8_t;
     using Right = int8_t;
@@ -64,7 +64,7 @@ void read(const Tensor& tensor, int64_t first, int64_t count, int64_t offset, To
     }
 }
 
-/// Of a packed left row, modulo 2^32.
+/// Returns the sum of a packed left row, modulo 2^32.
 template <class Left>
 uint32_t row_sum(const Left* row, int64_t count) {
     uint32_t sum = 0;
@@ -88,8 +88,8 @@ void interleave(const T* rows, int64_t ld, int64_t columns, T* to) {
     }
 }
 
-/// One product A[m][k] x B[k][n]: columns first_column.. of a wider B and Y. Output: zero points, and what becomes of
-/// sums.
+/// A product A[m][k] x B[k][n]: columns first_column.. of a wider B and Y. Output: zero points, and what
+/// becomes of sums.
 template <class Form, class Output>
 class Product {
   public:

@@ -4,7 +4,7 @@
 
 namespace kpu::values::fast {
 
-/// How many numbers an integer type does not hold.
+/// Numbers of values that an integer type does not hold.
 struct Outside {
     int64_t below = 0, above = 0;
 };
@@ -20,7 +20,7 @@ struct Kernels {
     const char* name;
 
     int f32_rows, f32_columns;
-    /// One fused multiply-add per step.
+    /// Does one fused multiply-add per step.
     void (*f32_tile)(int rows, int64_t k, const float* a, int64_t lda, const float* b, float* acc,
                      int64_t ld_acc);
 
@@ -37,7 +37,7 @@ struct Kernels {
     /// Exact widening; NaNs stay NaNs.
     void (*f32_of_f16)(const uint16_t* from, float* to, int64_t count);
     void (*f32_of_bf16)(const uint16_t* from, float* to, int64_t count);
-    /// One rounding, canonical NaN.
+    /// Round once, with canonical NaN.
     void (*f16_of_f32)(const float* from, uint16_t* to, int64_t count);
     void (*bf16_of_f32)(const float* from, uint16_t* to, int64_t count);
     void (*canonical_f32)(const float* from, float* to, int64_t count);

@@ -48,7 +48,7 @@ class Blend {
     const Dims strides_;
     size_t outer_;
     int64_t inner_;
-    std::vector<std::vector<double>> others_;  ///< of each dimension
+    std::vector<std::vector<double>> others_;  ///< positions in each other dimension
 };
 
 }  // namespace

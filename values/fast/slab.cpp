@@ -9,7 +9,7 @@ namespace kpu::values::fast {
 namespace {
 
 constexpr int64_t most_lanes = 64;    ///< rows side by side
-constexpr int64_t rows_at_once = 16;  ///< of rows that are contiguous and must be transposed
+constexpr int64_t rows_at_once = 16;  ///< limit for rows that are contiguous and must be transposed
 
 /// x[outer][count][inner] visited as blocks [count][width] of binary64: element i of every row of the block,
 /// then element i + 1. `width` rows are neighbours along inner, or whole rows where inner is 1.

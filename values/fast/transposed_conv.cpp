@@ -12,11 +12,11 @@ namespace {
 
 int64_t element_bytes(const Tensor& tensor) { return std::max(1, bit_width(tensor.type) / 8); }
 
-/// Along one dimension, outputs phase, phase + stride, ...: they meet taps `first`, first - step, ... of the
+/// Outputs phase, phase + stride, ... along one dimension: they meet taps `first`, first - step, ... of the
 /// window, in ascending order of the elements of X.
 struct Phase {
     int64_t outputs = 0, taps = 0, first = 0, step = 1;
-    int64_t pad = 0, dilation = 1;  ///< of the ordinary convolution
+    int64_t pad = 0, dilation = 1;  ///< padding and dilation as an ordinary convolution
 };
 
 Phase phase_of(int64_t phase, int64_t outputs, int64_t stride, int64_t pad, int64_t kernel,
@@ -46,7 +46,7 @@ class Phases {
             columns_.push_back(phase_of(i, p.out_w, p.stride_w, p.pad_left, p.kernel_w, p.dilation_w));
     }
 
-    /// Whether every output meets some tap.
+    /// True if every output meets some tap.
     bool complete() const {
         const auto met = [](const Phase& phase) { return phase.taps > 0 || phase.outputs == 0; };
         return std::all_of(rows_.begin(), rows_.end(), met) &&

@@ -45,7 +45,7 @@ void each(size_t count, const Step& step) {
         each_narrow(count, step);
 }
 
-/// Whether each element is the one behind that of the lane before.
+/// True if each element follows that of the lane before.
 inline bool consecutive(const uint32_t* elements, size_t count) {
     if (count == 0 || elements[0] > UINT32_MAX - count) return false;
     uint32_t differs = 0;

@@ -16,7 +16,7 @@ namespace {
 
 thread_local LaunchProbe* probe_of_thread = nullptr;
 
-/// The smallest n with n^power >= total.
+/// Returns the smallest n with n^power >= total.
 uint64_t root_above(uint64_t total, unsigned power) {
     auto n = static_cast<uint64_t>(std::pow(static_cast<double>(total), 1.0 / power));
     const auto reaches = [&](uint64_t side) {
@@ -50,7 +50,7 @@ void clear_outputs(const Code& code, const std::vector<Bytes>& storage) {
     }
 }
 
-/// Of the workgroup with a number, x fastest.
+/// Returns the place of the workgroup with a number, x fastest.
 std::array<uint32_t, 3> place_of(uint64_t workgroup, const Grid& grid) {
     return {static_cast<uint32_t>(workgroup % grid[0]), static_cast<uint32_t>(workgroup / grid[0] % grid[1]),
             static_cast<uint32_t>(workgroup / grid[0] / grid[1])};

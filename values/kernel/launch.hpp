@@ -14,9 +14,9 @@ namespace kpu::values::kernel {
 using Grid = std::array<uint64_t, 3>;
 constexpr uint64_t max_workgroups = uint64_t{1} << 48;
 
-/// The workgroups that a launch without `grid` has: as many invocations as its outputs have elements, and its
-/// inputs too where it has no output, uses workgroup memory or atomics. `elements`: of each buffer that is not
-/// workgroup memory, in order.
+/// Returns the workgroups that a launch without `grid` has: as many invocations as its outputs have elements,
+/// and its inputs too where it has no output, uses workgroup memory or atomics. `elements`: of each buffer
+/// that is not workgroup memory, in order.
 Grid inferred_grid(const Code& code, const std::vector<uint64_t>& elements);
 /// Throws UserError: a grid of nothing, or of more invocations than u32 ids have room for.
 void check_grid(const Code& code, const Grid& grid);
@@ -25,9 +25,9 @@ struct LaunchLimits {
     uint64_t steps = UINT64_MAX;  ///< lane-statements
     const std::atomic<bool>* interrupt = nullptr;
     bool interrupted() const { return interrupt != nullptr && interrupt->load(std::memory_order_relaxed); }
-    class StepObserver* observer = nullptr;  ///< of run_launch: told of each statement
-    bool races = false;                      ///< of run_launch: look for races
-    uint64_t order_seed = 0;                 ///< of run_launch: other than 0: workgroups in a shuffled order
+    class StepObserver* observer = nullptr;  ///< for run_launch: told of each statement
+    bool races = false;                      ///< for run_launch: look for races
+    uint64_t order_seed = 0;                 ///< for run_launch: other than 0: workgroups in a shuffled order
 };
 
 struct LaunchResult {
@@ -48,14 +48,15 @@ class LaunchWork {
     LaunchWork(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                const std::vector<Bytes>& storage, bool races);
 
-    /// From now on in another order.
+    /// Shuffles the order from now on.
     void shuffle(uint64_t seed);
-    /// Its operands have no values: where copies begin that depends on them is anywhere, chosen by this number.
+    /// Runs on operands that have no values: where copies begin that depends on them is anywhere, chosen by
+    /// this number.
     void without_values(uint64_t seed) { without_values_ = seed; }
     bool left() const { return next_ < workgroups_; }
     uint64_t take() { return order_.empty() ? next_++ : order_[next_++]; }
     const Code& code() const { return code_; }
-    /// What all workers did so far.
+    /// Returns the result of all workers so far.
     LaunchResult result() const;
 
   private:
@@ -69,8 +70,8 @@ class LaunchWork {
     std::optional<RaceShadow> shadow_;
     bool watches_copies_ = false;  ///< rule set xla
     std::optional<uint64_t> without_values_;
-    std::vector<KernelRace> copy_races_;  ///< of workers that have ended
-    std::vector<OutsideAccess> outside_;  ///< of workers that have ended
+    std::vector<KernelRace> copy_races_;  ///< races of workers that have ended
+    std::vector<OutsideAccess> outside_;  ///< accesses of workers that have ended
     uint64_t steps_ = 0;
     unsigned workers_ = 0;  ///< that took a workgroup
 };
@@ -86,7 +87,7 @@ class LaunchWorker {
 
     void observe(StepObserver& observer);
     bool done() const { return done_; }  ///< no workgroup is left
-    /// What happened outside of buffers goes to the launch; by itself at the end.
+    /// Adds what happened outside of buffers to the launch; called at the end without a call of its own.
     void stop();
     /// Executes a statement, in a FloatEnvironment. Throws SimulationError for what the kernel does.
     void step();
@@ -95,7 +96,7 @@ class LaunchWorker {
     }  ///< that step() executes
     uint32_t active() const { return tiles_ ? 1 : batch_->active(); }
     const Batch& batch() const { return *batch_; }  ///< rule set gpu
-    /// What a buffer holds.
+    /// Returns the contents of a buffer.
     Bytes bytes(uint32_t buffer) const { return tiles_ ? tiles_->bytes(buffer) : memory_->bytes(buffer); }
     bool has_tiles() const { return tiles_.has_value(); }
     TileMachine& tiles() { return *tiles_; }  ///< rule set xla
@@ -119,7 +120,7 @@ class LaunchWorker {
 /// the kernel does.
 LaunchResult run_launch(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                         const std::vector<Bytes>& storage, const LaunchLimits& limits = {});
-/// The same, by the interpreter.
+/// Returns the same, by the interpreter.
 LaunchResult run_reference(const Code& code, const Grid& grid, const std::vector<uint64_t>& scalars,
                            const std::vector<Bytes>& storage, const LaunchLimits& limits = {});
 

@@ -25,7 +25,7 @@ struct OutsideAccess {
     uint32_t statement = 0;
     uint32_t buffer = 0;
     const char* what = "";     ///< "load", "store", "atomic", "copy"
-    uint64_t first_index = 0;  ///< of the first such access; bytes of a copy
+    uint64_t first_index = 0;  ///< index of the first such access; bytes of a copy
     uint64_t count = 0;
 };
 
@@ -48,7 +48,7 @@ class Memory {
     /// `site` tells apart accesses of one statement.
     void note_outside(const char* what, uint32_t statement, ExprIndex site, uint32_t buffer, uint64_t index,
                       uint64_t count = 1);
-    /// In order of statement and site.
+    /// Returns the accesses outside of buffers in order of statement and site.
     std::vector<OutsideAccess> outside() const;
 
   private:

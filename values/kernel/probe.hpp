@@ -16,7 +16,7 @@ class LaunchProbe {
     /// The worker executes no further statement, or is no more.
     virtual void ended(const LaunchWorker& worker) = 0;
 
-    /// Of this thread; null: nobody looks.
+    /// Returns this thread's probe; null: nobody looks.
     static LaunchProbe* current();
 
     class Scope {

@@ -21,7 +21,8 @@ std::string invocation_text(const Code& code, const std::array<uint64_t, 3>& gri
     return fmt::format("invocation ({}, {}, {})", ids.gid[0], ids.gid[1], ids.gid[2]);
 }
 
-/// Statements that write a buffer, if not this element, or not in time: perhaps one of them was meant to.
+/// Returns the statements that write a buffer, if not this element, or not in time: perhaps one of them was
+/// meant to.
 std::string writers_of(const Code& code, uint32_t buffer) {
     std::string text;
     size_t told = 0;
@@ -67,7 +68,7 @@ RaceText race_text(const Code& code, const std::array<uint64_t, 3>& grid, const 
     const std::string there = side(race.other, race.other_invocation);
     if (race.kind == RaceKind::copy_source)
         return {fmt::format("{} writes {}, which the copy of {} reads until its wait", here, element, there),
-                "move the store behind the wait for the copy"};
+                "move the store after the wait for the copy"};
     if (race.kind == RaceKind::copy_destination)
         return {fmt::format("{} touches {}, which the copy of {} changes at its wait", here, element, there),
                 "put the wait for the copy before it"};
@@ -122,8 +123,8 @@ std::vector<RaceShadow::Cell>* RaceWatch::cells_of(uint32_t buffer) {
     return &cells;
 }
 
-/// Whether nothing orders an earlier access with this one: they are of different invocations without a barrier
-/// between them, or of different workgroups.
+/// True if nothing orders an earlier access with this one: they are of different invocations without a
+/// barrier between them, or of different workgroups.
 bool RaceWatch::unordered(const RaceShadow::Access& earlier, uint64_t invocation, bool shared) const {
     if (earlier.statement == RaceShadow::Access::nobody || earlier.invocation == invocation) return false;
     return workgroup_of(earlier.invocation) == workgroup_of(invocation) ? earlier.epoch == epoch_ : shared;

@@ -9,8 +9,9 @@
 
 namespace kpu::values::kernel {
 
-/// Two statements of a kernel that touch the same element, one of them to write it, and nothing orders the two; or
-/// one that touches what a copy in flight reads or writes; or one that reads what nobody wrote, and one where that matters.
+/// A race: two statements of a kernel that touch the same element, one of them to write it, and nothing
+/// orders the two; or one that touches what a copy in flight reads or writes; or one that reads what nobody
+/// wrote, and one where that matters.
 struct KernelRace {
     enum class Kind : uint8_t {
         read_after_write,
@@ -18,31 +19,31 @@ struct KernelRace {
         write_after_write,
         copy_source,        ///< written before the copy's wait
         copy_destination,   ///< read or written before the copy's wait
-        unwritten_leaves,   ///< what depends on memory that nobody wrote is copied out of the kernel
+        unwritten_leaves,   ///< a value that depends on memory nobody wrote is copied out of the kernel
         unwritten_decides,  ///< it is a condition, a place, or a number of a semaphore
         unwritten_output    ///< an output ends with elements that nobody wrote
     };
     Kind kind = Kind::read_after_write;
     uint32_t statement = 0, other = 0;  ///< that comes later, and earlier, in the run
     uint32_t buffer = 0;
-    uint64_t element = 0;                           ///< of the first occurrence
+    uint64_t element = 0;                           ///< element of the first occurrence
     uint64_t invocation = 0, other_invocation = 0;  ///< counted through all workgroups
     bool between_workgroups = false;
     uint64_t count = 0;
 };
-/// What both statements do, without a full stop, and what to do about it.
+/// Text of a race: what both statements do, without a full stop, and what to do about it.
 struct RaceText {
     std::string sentence, fix;
 };
 RaceText race_text(const Code& code, const std::array<uint64_t, 3>& grid, const KernelRace& race);
 
-/// Who touched which element last, for the workers of one launch.
+/// Last accesses of each element, for the workers of one launch.
 class RaceShadow {
   public:
     static constexpr uint64_t most_elements = uint64_t{1} << 21;
 
     explicit RaceShadow(const Code& code) : cells_(code.buffers.size()) {}
-    /// In order of first occurrence.
+    /// Returns the races in order of first occurrence.
     const std::vector<KernelRace>& races() const { return races_; }
     /// Buffers that are too large to be watched.
     const std::vector<uint32_t>& unwatched() const { return unwatched_; }
@@ -52,11 +53,11 @@ class RaceShadow {
     struct Access {
         static constexpr uint32_t nobody = ~uint32_t{0};
         uint32_t statement = nobody;
-        uint32_t epoch = 0;  ///< of its worker: barriers and workgroups so far
+        uint32_t epoch = 0;  ///< barriers and workgroups of its worker so far
         uint64_t invocation = 0;
     };
-    /// Of accesses that may follow each other without a race. One that races with any of them races with one of
-    /// these.
+    /// Accesses of an element that may follow each other without a race. One that races with any of them
+    /// races with one of these.
     struct History {
         Access last, other, foreign;  ///< the last one; of another invocation; of another workgroup
     };
@@ -67,7 +68,7 @@ class RaceShadow {
     std::vector<Cell>* cells_of(uint32_t buffer, uint64_t elements);
     void add(const KernelRace& race);
 
-    std::vector<std::vector<Cell>> cells_;  ///< by buffer that is not workgroup memory
+    std::vector<std::vector<Cell>> cells_;  ///< indexed by buffer that is not workgroup memory
     std::vector<KernelRace> races_;
     std::map<std::tuple<uint32_t, uint32_t, uint32_t>, size_t> index_;  ///< statements and buffer
     std::vector<uint32_t> unwatched_;
@@ -113,7 +114,7 @@ class RaceWatch : public StepObserver {
     const Code& code_;
     const Memory& memory_;
     RaceShadow& shadow_;
-    std::vector<std::vector<RaceShadow::Cell>> own_;  ///< of workgroup memory
+    std::vector<std::vector<RaceShadow::Cell>> own_;  ///< cells of workgroup memory
     std::vector<InFlight> in_flight_;
     uint32_t statement_ = 0, epoch_ = 0;
     uint64_t first_invocation_ = 0;

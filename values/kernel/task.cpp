@@ -22,7 +22,7 @@ std::vector<uint8_t> bytes_now(const MemoryMap& memory, const RegionView& view) 
     return bytes;
 }
 
-/// The bits of a scalar of the launch.
+/// Returns the bits of a scalar of the launch.
 uint64_t scalar_bits(const Code& code, uint32_t variable, int64_t value) {
     const kpu::kernel::Variable& scalar = code.variables[variable];
     const bool fits = scalar.type == Type::u64   ? value >= 0
@@ -30,9 +30,9 @@ uint64_t scalar_bits(const Code& code, uint32_t variable, int64_t value) {
                       : scalar.type == Type::u32 ? value >= 0 && value <= int64_t{UINT32_MAX}
                                                  : value == 0 || value == 1;
     if (!fits)
-        throw UserError(
-            fmt::format("kernel `{}`: scalar `{}` is {}, which is no {}. Fix: give a value of that type.",
-                        code.name(), scalar.name, value, name_of(scalar.type)));
+        throw UserError(fmt::format(
+            "kernel `{}`: scalar `{}` is {}, which is not a valid {}. Fix: give a value of that type.",
+            code.name(), scalar.name, value, name_of(scalar.type)));
     return scalar.type == Type::i32 ? static_cast<uint32_t>(value) : static_cast<uint64_t>(value);
 }
 
@@ -78,7 +78,7 @@ void LaunchOperands::take_operand(size_t place, const CodeBuffer& buffer, Access
     storage_.push_back({copy.data(), copy.size()});
 }
 
-/// What lies outside the range stays as it is.
+/// Keeps what lies outside the range as it is.
 void LaunchOperands::keep_outside_range(const CodeBuffer& buffer, std::vector<uint8_t>& bytes,
                                         const RegionView& view) const {
     if (buffer.range_end == 0 || buffer.range_end > bytes.size()) return;

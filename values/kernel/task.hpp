@@ -9,12 +9,12 @@
 
 namespace kpu::values::kernel {
 
-/// What a launch of a program runs on.
+/// Operands of a launch in a program.
 class LaunchOperands {
   public:
-    /// Where the kernel's loads and stores go: to copies of the operands as they are now, or to the bytes of the
-    /// memory themselves. Operands with gaps, in memories without bytes, or of which only a part is an output are
-    /// copies either way.
+    /// Target of the kernel's loads and stores: copies of the operands as they are now, or the bytes of the
+    /// memory themselves. Operands with gaps, in memories without bytes, or of which only a part is an output
+    /// are copies either way.
     enum class Access { copies, in_place };
     /// Throws UserError: scalars that do not fit.
     LaunchOperands(MemoryMap& memory, const BoundTask& task, const std::vector<RegionView>& inputs,
@@ -25,7 +25,7 @@ class LaunchOperands {
     const std::vector<Bytes>& storage() const { return storage_; }
     /// False: some memory has no bytes, and zeros stand for them.
     bool has_values() const { return has_values_; }
-    /// What copies hold of outputs, in their order: takes it.
+    /// Takes the contents of the outputs' copies, in their order.
     std::vector<PendingWrite> take_results();
 
   private:
@@ -36,22 +36,24 @@ class LaunchOperands {
     MemoryMap& memory_;
     const BoundTask& task_;
     const std::vector<RegionView>&inputs_, &outputs_;
-    std::vector<std::vector<uint8_t>> copies_;  ///< by buffer that is not workgroup memory; empty: in place
+    /// Indexed by buffer that is not workgroup memory; empty: in place.
+    std::vector<std::vector<uint8_t>> copies_;
     std::vector<Bytes> storage_;
     Grid grid_{1, 1, 1};
     std::vector<uint64_t> scalars_;
     bool has_values_ = true;
 };
 
-/// The workgroups that a launch has, known without its operands' values. At most UINT32_MAX.
+/// Returns the workgroups that a launch has, known without its operands' values. At most UINT32_MAX.
 uint64_t workgroups_of(const BoundProgram& program, const BoundTask& task, const LoopValues& loops);
 
 /// A launch on several units: made by the one that begins first.
 struct SharedLaunch {
     std::optional<LaunchOperands> operands;
     std::optional<LaunchWork> work;
-    unsigned workers = 0;                         ///< units that have it
-    std::map<uint16_t, std::vector<bool>> rooms;  ///< by engine: places for workgroup memory that are taken
+    unsigned workers = 0;  ///< units that have it
+    /// Indexed by engine: places for workgroup memory that are taken.
+    std::map<uint16_t, std::vector<bool>> rooms;
 };
 
 /// A kernel went beyond its limit of steps.

@@ -39,14 +39,14 @@ ValueId bias_of(Call& call, ValueId allowed, ElemType elem) {
 
 namespace {
 
-/// What is added to scores: what is known at import, and what is computed.
+/// Mask to be added to scores: what is known at import, and what is computed.
 struct Mask {
-    std::optional<Known> fixed;  ///< of 0, -infinity and numbers of a constant mask
+    std::optional<Known> fixed;  ///< mask of 0, -infinity and numbers of a constant mask
     std::optional<ValueId> bias;
     bool may_hide_rows = false;  ///< a query may have no key at all
 };
 
-/// The sum of two constants, broadcast.
+/// Returns the sum of two constants, broadcast.
 Known sum_of(const Known& a, const Known& b) {
     Known sum{Type::f64, broadcast_of(a.shape, b.shape), {}, {}};
     Call::check_made(sum.shape);
@@ -76,7 +76,7 @@ void add_computed(Call& call, Mask& mask, ValueId bias) {
     mask.may_hide_rows = true;
 }
 
-/// Some row has -infinity for all keys, of which the last dimension are.
+/// True if some row has -infinity for all keys, of which the last dimension are.
 bool hides_rows(const Known& known, int64_t keys) {
     const int64_t own = known.shape.empty() ? 1 : known.shape.back();
     if (own != keys) return std::find(known.reals.begin(), known.reals.end(), -INFINITY) != known.reals.end();
@@ -86,7 +86,7 @@ bool hides_rows(const Known& known, int64_t keys) {
     return false;
 }
 
-/// All in one, to be added.
+/// Joins all parts into one, to be added.
 void finish(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     if (!mask.fixed) return;
     const bool hides = mask.may_hide_rows || hides_rows(*mask.fixed, keys);
@@ -95,7 +95,8 @@ void finish(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     mask.may_hide_rows = hides;
 }
 
-/// Valid keys of each batch, when they are constants; nullopt: they are computed, or all are valid.
+/// Returns the valid keys of each batch, when they are constants; nullopt: they are computed, or all are
+/// valid.
 std::optional<Sizes> known_valid(Call& call) {
     if (!call.has(6) || !call.in(6).constant()) return std::nullopt;
     return call.ints_of(6, "nonpad_kv_seqlen");
@@ -140,7 +141,7 @@ void add_window(Call& call, Mask& mask, int64_t queries, int64_t keys, int64_t l
     if (right >= 0) limit("less_equal", right);
 }
 
-/// The operand attn_mask, which may be shorter than the keys.
+/// Adds the operand attn_mask, which may be shorter than the keys.
 void add_given(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     if (!call.has(3)) return;
     const bool boolean = call.type(3) == Type::boolean;
@@ -180,7 +181,7 @@ void add_valid(Call& call, Mask& mask, int64_t keys, ElemType elem) {
     add_computed(call, mask, bias_of(call, call.emit("less", {numbers, valid}, {}, truth), elem));
 }
 
-/// A row without any key is 0, not NaN.
+/// Computes a softmax in which a row without any key is 0, not NaN.
 ValueId guarded_softmax(Call& call, ValueId scores, const Mask& mask, ElemType precision) {
     const ElemType elem = call.elem(scores);
     const auto last = static_cast<int64_t>(call.sizes(scores).size()) - 1;
@@ -232,7 +233,7 @@ ValueId attended(Call& call, Heads of) {
     return matmul(call, weights, shared_heads(call, of.v, of.heads));
 }
 
-/// A cache for many positions, whose valid rows are computed.
+/// True for a cache for many positions, whose valid rows are computed.
 bool is_for_positions(Call& call) {
     return call.graph.positions.any() && call.has(6) && !call.in(6).constant() && !call.wants(3);
 }

@@ -50,14 +50,14 @@ Starts starts_of(Call& call, size_t operand, int64_t batch, int64_t plus) {
 
 namespace {
 
-/// Rows [from, to) of x along the axis, if there are any.
+/// Adds rows [from, to) of x along the axis, if there are any.
 void add_rows(Call& call, std::vector<ValueId>& parts, ValueId x, size_t axis, int64_t from, int64_t to) {
     if (from >= to) return;
     const bool all = from == 0 && to == call.sizes(x)[axis];
     parts.push_back(all ? x : call.slice(x, static_cast<int64_t>(axis), from, to));
 }
 
-/// Whether a value depends on inputs that follow from the position, and on nothing else.
+/// True if a value depends on inputs that follow from the position, and on nothing else.
 bool follows_position(const graph::Graph& graph, ValueId value) {
     std::map<ValueId, bool> inputs;
     for (const graph::Port& port : graph.inputs) inputs[port.value] = port.follows != graph::Follows::none;
@@ -79,7 +79,7 @@ bool follows_position(const graph::Graph& graph, ValueId value) {
     return follows;
 }
 
-/// What an input that follows is at a position.
+/// Returns the contents at a position of an input that follows.
 graph::Data input_at(const graph::Graph& graph, const graph::Port& port, int64_t position) {
     const graph::Value& value = graph.value(port.value);
     const int64_t last = value.shape.rank == 0 ? 1 : value.shape[value.shape.rank - 1U],
@@ -92,7 +92,7 @@ graph::Data input_at(const graph::Graph& graph, const graph::Port& port, int64_t
     return graph::make_numbers(value.elem, numbers);
 }
 
-/// The graph of this value alone.
+/// Returns the graph of this value alone.
 graph::Graph graph_of(const graph::Graph& graph, ValueId value) {
     graph::Graph part = graph;
     part.outputs = {{"value", value, part.value(value).elem, graph::HostType::same, {}}};
@@ -118,7 +118,7 @@ ValueId written_at(Call& call, ValueId cache, ValueId update, size_t axis, int64
     return call.concat(parts, static_cast<int64_t>(axis));
 }
 
-/// Each batch's rows by the kernel.
+/// Scatters each batch's rows by the kernel.
 ValueId scattered_rows(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts,
                        bool circular) {
     const Sizes shape = call.sizes(cache);
@@ -136,7 +136,7 @@ ValueId scattered_rows(Call& call, ValueId cache, ValueId update, size_t axis, V
     return call.reshape(made, shape);
 }
 
-/// New rows that begin at the position.
+/// Writes new rows that begin at the position.
 ValueId written_at_position(Call& call, ValueId cache, ValueId update, size_t axis, ValueId starts) {
     graph::Positions& positions = call.graph.positions;
     const int64_t rows = call.sizes(update)[axis], room = call.sizes(cache)[axis];
@@ -220,7 +220,7 @@ Sizes keys_of_forms(const Call& call, int64_t rows) {
 
 namespace {
 
-/// past_cache, update, write_indices.
+/// Imports past_cache, update, write_indices.
 void tensor_scatter(Call& call) {
     const std::string mode = call.text("mode", "linear");
     if (mode != "linear" && mode != "circular") Call::refuse(fmt::format("mode {} is not known", mode));

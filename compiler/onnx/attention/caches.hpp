@@ -4,28 +4,29 @@
 
 namespace kpu::onnx {
 
-/// Where the new rows of each batch begin.
+/// First places of each batch's new rows.
 struct Starts {
-    Sizes known;                      ///< of each batch, when they are constants
+    Sizes known;                      ///< starts of each batch, when they are constants
     std::optional<ValueId> computed;  ///< i32 [B]
-    /// The one that all batches have.
+    /// Returns the one that all batches have.
     std::optional<int64_t> same() const;
-    /// For Call::once: others of this text are the same.
+    /// Returns a text for Call::once: others of this text are the same.
     std::string text() const;
 };
 
-/// Of an operand with one number for each of `batch` batches, or one for all of them; `plus` is added.
+/// Returns the starts from an operand with one number for each of `batch` batches, or one for all of them;
+/// `plus` is added.
 Starts starts_of(Call& call, size_t operand, int64_t batch, int64_t plus = 0);
 
-/// Of a model for many positions: refuses numbers that are not the position + `plus` at each of them.
+/// Refuses, in a model for many positions, numbers that are not the position + `plus` at each of them.
 void check_position(Call& call, ValueId numbers, int64_t plus);
-/// That of these which the position needs: it has the keys of the first one that holds all that count.
+/// Chooses the form that the position needs: it has the keys of the first one that holds all that count.
 ValueId chosen_form(Call& call, const std::vector<ValueId>& forms);
-/// How many keys each form of what reads such a cache of so many rows reads.
+/// Returns how many keys each form of what reads such a cache of so many rows reads.
 Sizes keys_of_forms(const Call& call, int64_t rows);
 
-/// `cache` with the rows of `update` along `axis` from the starts on; its first dimension is the batch. What leaves a
-/// circular cache at its end goes on at its beginning.
+/// Returns `cache` with the rows of `update` along `axis` from the starts on; its first dimension is the
+/// batch. What leaves a circular cache at its end goes on at its beginning.
 ValueId written(Call& call, ValueId cache, ValueId update, size_t axis, const Starts& starts,
                 bool circular = false);
 
@@ -37,11 +38,12 @@ struct CacheSteps {
     int64_t width(int64_t size) const { return bits == 4 ? size / 2 : size; }
 };
 
-/// What the attribute (NONE, PER_TENSOR, PER_CHANNEL), kv_cache_bit_width and the operand `scale` say.
+/// Returns what the attribute (NONE, PER_TENSOR, PER_CHANNEL), kv_cache_bit_width and the operand `scale`
+/// say.
 CacheSteps cache_steps_of(Call& call, std::string_view attribute, size_t scale, int64_t groups, int64_t size);
-/// The nearest steps of x, saturating; x itself if the cache has no steps.
+/// Returns the nearest steps of x, saturating; x itself if the cache has no steps.
 ValueId steps_of(Call& call, const CacheSteps& steps, ValueId x);
-/// The numbers that steps stand for.
+/// Returns the numbers that steps stand for.
 ValueId numbers_of(Call& call, const CacheSteps& steps, ValueId x, ElemType elem);
 
 }  // namespace kpu::onnx

@@ -49,7 +49,7 @@ void check_options(Call& call) {
     if (call.has(cos_cache) != call.has(sin_cache)) Call::refuse("it has cosines or sines, not both");
 }
 
-/// Of queries, keys and values: [batch, rows, heads, size].
+/// Rows of queries, keys and values: [batch, rows, heads, size].
 struct Rows {
     ValueId q, k, v;
     int64_t batch = 1, rows = 1, heads = 1, groups = 1, size = 1;
@@ -106,7 +106,7 @@ struct Cache {
     CacheSteps k, v;
 };
 
-/// Of the bytes of a cache in integers.
+/// Returns the type of the bytes of a cache in integers.
 Type type_of(const CacheSteps& steps) { return steps.bits == 4 ? Type::u8 : Type::i8; }
 
 Starts new_rows(Call& call, const Rows& r) {
@@ -182,7 +182,7 @@ ValueId present(Call& call, const Cache& cache, size_t past, ValueId update) {
     return written(call, before, update, 2, cache.starts);
 }
 
-/// The position of each row, [batch or 1, rows], i32.
+/// Returns the position of each row, [batch or 1, rows], i32.
 ValueId positions_of(Call& call, const Rows& r, const Starts& starts) {
     const Sizes along = identity_perm(static_cast<size_t>(r.rows));
     if (const auto start = starts.same()) {
@@ -221,7 +221,7 @@ void rotate(Call& call, Rows& r, const Starts& starts) {
     r.k = rotated(call, r.k, cosine, sine, interleaved);
 }
 
-/// Which keys the rows see: up to their own, of those the last `window`; without `causal` all that count.
+/// Keys that the rows see: up to their own, of those the last `window`; without `causal` all that count.
 struct Sight {
     bool causal = true;
     int64_t window = -1;
@@ -230,7 +230,7 @@ struct Sight {
     }
 };
 
-/// The newest key that a row sees, from the start on.
+/// Returns the newest key that a row sees, from the start on.
 int64_t newest(const Rows& r, const Sight& sight, int64_t row) { return sight.causal ? row : r.rows - 1; }
 
 ValueId computed_bias(Call& call, const Rows& r, ValueId starts, int64_t keys, const Sight& sight,
@@ -265,7 +265,7 @@ Known known_bias(const Rows& r, const Starts& starts, int64_t keys, const Sight&
     return bias;
 }
 
-/// 0 or -infinity, to be added to scores [batch, heads, rows, keys]; none where all see all.
+/// Returns 0 or -infinity, to be added to scores [batch, heads, rows, keys]; none where all see all.
 std::optional<ValueId> bias_of_positions(Call& call, const Rows& r, const Starts& starts, int64_t keys,
                                          const Sight& sight, ElemType elem) {
     const std::string key = fmt::format("bias {} of {} {} {} {} {} {}", starts.text(), r.batch, r.rows, keys,
@@ -277,7 +277,7 @@ std::optional<ValueId> bias_of_positions(Call& call, const Rows& r, const Starts
     return call.once(key, [&] { return call.constant(bias, elem); });
 }
 
-/// The operand attention_bias [.., rows, total], which may be shorter or longer than the keys.
+/// Returns the operand attention_bias [.., rows, total], which may be shorter or longer than the keys.
 ValueId fitted_bias(Call& call, int64_t keys) {
     const ValueId given = call.value(attention_bias);
     const Sizes s = call.sizes(given);
@@ -286,7 +286,7 @@ ValueId fitted_bias(Call& call, int64_t keys) {
     return call.pad(given, {0, 0, 0, 0, 0, 0, 0, keys - s[3]}, 0);
 }
 
-/// Softmax with one more number in each row, which nobody gets: 0, or the head's sink.
+/// Computes a softmax with one more number in each row, which nobody gets: 0, or the head's sink.
 ValueId weights_of(Call& call, ValueId scores, const Rows& r) {
     if (call.integer("smooth_softmax", 0) == 0 && !call.has(head_sink))
         return call.emit("softmax", {scores}, {integer("axis", 3)});

@@ -25,7 +25,8 @@ ValueId step_of(Call& call, ValueId x, int64_t step) {
     return call.sizes(x)[2] == 1 ? x : call.slice(x, 2, step, step + 1);
 }
 
-/// [B, S, n] to [B, n or its heads, S, size]: a number for each head, or for each key element of a head.
+/// Splits by head: [B, S, n] to [B, n or its heads, S, size]: a number for each head, or for each key element
+/// of a head.
 ValueId by_head(Call& call, size_t operand, int64_t groups, int64_t size, std::string_view name) {
     const Sizes s = call.shape(operand);
     const int64_t heads = s.size() == 3 && s[2] == 1 ? 1 : groups;
@@ -61,7 +62,7 @@ Steps unrolled(Call& call, const Recurrence& of, ValueId state, double scale) {
     return made;
 }
 
-/// query, key, value [B, T, heads * size], past_state, decay, beta.
+/// Imports query, key, value [B, T, heads * size], past_state, decay, beta.
 void linear_attention(Call& call) {
     const int64_t heads = call.integer("q_num_heads", 0), groups = call.integer("kv_num_heads", 0);
     const std::string rule = call.text("update_rule", "gated_delta");
@@ -69,7 +70,7 @@ void linear_attention(Call& call) {
     const bool delta = rule == "delta" || rule == "gated_delta";
     if (!gated && !delta && rule != "linear") Call::refuse(fmt::format("update_rule {} is not known", rule));
     if (heads < 1 || groups < 1 || heads % groups != 0)
-        Call::refuse(fmt::format("q_num_heads {} are no multiple of kv_num_heads {}", heads, groups));
+        Call::refuse(fmt::format("q_num_heads {} are not a multiple of kv_num_heads {}", heads, groups));
     if (call.integer("state_window", 0) != 0) Call::refuse("state_window is not taken");
     if (call.has(4) != gated || call.has(5) != delta)
         Call::refuse(fmt::format("update_rule {} does not fit to decay and beta", rule));
@@ -116,7 +117,7 @@ struct Sequences {
     Sizes channels;
     Sequences(Call& call, const Sizes& x) : last(call.integer("channels_last", 0) != 0) {
         if (x.size() < 3 || (!last && x.size() > 3))
-            Call::refuse(fmt::format("an operand {} is no sequences of channels", text_of(x)));
+            Call::refuse(fmt::format("an operand {} is not a sequence of channels", text_of(x)));
         if (last) channels.assign(x.begin() + 2, x.end());
     }
     ValueId first(Call& call, ValueId x) const {
@@ -135,7 +136,7 @@ struct Sequences {
     }
 };
 
-/// Each channel alone.
+/// Convolves each channel alone.
 ValueId depthwise(Call& call, ValueId x, int64_t dilation) {
     NodeModel node = call.node;
     node.type = "Conv";
@@ -156,8 +157,8 @@ ValueId depthwise(Call& call, ValueId x, int64_t dilation) {
     return *import_as(call, node, call.opset, std::move(given)).at(0).value;
 }
 
-/// X, weights [C, 1, K], bias, past_state with (K - 1) * dilation rows: each channel alone, of what came before and
-/// itself.
+/// Imports X, weights [C, 1, K], bias, past_state with (K - 1) * dilation rows: each channel alone, of what
+/// came before and itself.
 void causal_conv(Call& call) {
     refuse_state_options(call);
     const Sequences sequences(call, call.shape(0));

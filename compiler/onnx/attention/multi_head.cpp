@@ -19,7 +19,7 @@ using graph::integer;
 struct Attention {
     ValueId q, k, v;
     int64_t past = 0;              ///< keys before the new ones, when that is known
-    std::optional<Starts> starts;  ///< of the new keys in a shared buffer, when that is computed
+    std::optional<Starts> starts;  ///< starts of the new keys in a shared buffer, when that is computed
     size_t mask = 0, bias = 0;     ///< operands; 0: there is none
     bool unidirectional = false;
     int64_t keys(const Call& call) const { return call.sizes(k)[2]; }
@@ -37,9 +37,9 @@ ValueId hidden_beside(Call& call, ValueId ends, std::optional<ValueId> starts, i
     return call.emit("or", {behind, before}, {}, truth);
 }
 
-/// 0 where a key counts, else the number that stands for masked ones. The mask is [batch, keys] or [batch, queries,
-/// keys] or has those at the end of [batch, 1, most, most]; or it says where the keys of a batch end, [batch], and
-/// start, [2 * batch].
+/// Returns 0 where a key counts, else the number that stands for masked ones. The mask is [batch, keys] or
+/// [batch, queries, keys] or has those at the end of [batch, 1, most, most]; or it says where the keys of a
+/// batch end, [batch], and start, [2 * batch].
 ValueId padding_bias(Call& call, const Attention& of, ElemType elem) {
     const Sizes shape = call.shape(of.mask), q = call.sizes(of.q);
     const int64_t batch = q[0], queries = q[2], keys = of.keys(call);
@@ -103,7 +103,7 @@ void attend(Call& call, const Attention& of) {
     call.result(join_heads(call, matmul(call, call.emit("softmax", {scores}, {integer("axis", 3)}), of.v)));
 }
 
-/// The parts of a vector, or of a matrix's last dimension, of these sizes.
+/// Returns the parts of a vector, or of a matrix's last dimension, of these sizes.
 std::vector<ValueId> parts_of(Call& call, ValueId x, const Sizes& sizes) {
     const auto axis = static_cast<int64_t>(call.sizes(x).size()) - 1;
     int64_t all = 0;
@@ -128,8 +128,8 @@ std::vector<ValueId> packed_parts(Call& call, size_t operand, int64_t n) {
     return parts;
 }
 
-/// The new keys and values behind those of the past (operands, `length` tells how many of a shared buffer count); with
-/// `results` they are results too, the keys' first.
+/// The new keys and values after those of the past (operands, `length` tells how many of a shared buffer
+/// count); with `results` they are results too, the keys' first.
 struct Past {
     ValueId keys, values;
     size_t length = 0;
@@ -155,7 +155,7 @@ void append(Call& call, Attention& of, const std::optional<Past>& past, bool sha
     if (of.starts && rows != call.sizes(of.q)[2]) Call::refuse("it has not as many new keys as queries");
 }
 
-/// Of a shared buffer only the keys that count, where their number is known.
+/// Leaves only the keys of a shared buffer that count, where their number is known.
 void leave_valid(Call& call, Attention& of, int64_t valid) {
     if (of.starts || valid >= of.keys(call)) return;
     of.k = call.slice(of.k, 2, 0, valid);
@@ -216,14 +216,16 @@ void of_projections(Call& call, const Places& at) {
     attend(call, of);
 }
 
-/// query, key, value, bias of all three, key_padding_mask, attention_bias, past keys and values, how many of them count.
+/// Imports query, key, value, bias of all three, key_padding_mask, attention_bias, past keys and values, how
+/// many of them count.
 void multi_head(Call& call) { of_projections(call, {3, 4, 5, 6, 8, 9}); }
 
-/// query, key, value, mask, attention_bias, past keys and values, how many of them count, beams, bias of all three.
+/// Imports query, key, value, mask, attention_bias, past keys and values, how many of them count, beams, bias
+/// of all three.
 void decoder_multi_head(Call& call) { of_projections(call, {10, 3, 4, 5, 7, 9}); }
 
-/// input, weights and bias of queries, keys and values side by side, mask_index, past, attention_bias, how much of the
-/// past counts.
+/// Imports input, weights and bias of queries, keys and values side by side, mask_index, past,
+/// attention_bias, how much of the past counts.
 void joined_attention(Call& call) {
     if (call.integer("do_rotary", 0) != 0) Call::refuse("do_rotary is not taken");
     const int64_t heads = call.integer("num_heads", 0);

@@ -37,7 +37,8 @@ ValueId rotated(Call& call, ValueId x, ValueId cosine, ValueId sine, bool interl
 
 namespace {
 
-/// The operand as [B, S, heads, size], turned, in its own order again. `size`: of a head that no attribute tells.
+/// Embeds the operand as [B, S, heads, size], turned, in its own order again. `size`: of a head that no
+/// attribute tells.
 void embed(Call& call, ValueId cosine, ValueId sine, int64_t size) {
     const Sizes shape = call.shape(0);
     const bool flat = shape.size() == 3;
@@ -57,13 +58,14 @@ void embed(Call& call, ValueId cosine, ValueId sine, int64_t size) {
     call.result(flat ? call.reshape(y, shape) : call.transpose(y, {0, 2, 1, 3}));
 }
 
-/// X, cosines, sines, position_ids.
+/// Imports X, cosines, sines, position_ids.
 void rotary(Call& call) {
     const std::optional<ValueId> positions = call.has(3) ? std::optional(call.value(3)) : std::nullopt;
     embed(call, angles(call, call.value(1), positions), angles(call, call.value(2), positions), 0);
 }
 
-/// com.microsoft: X, position_ids, tables of cosines and sines. One position is that of the first row.
+/// Imports com.microsoft: X, position_ids, tables of cosines and sines. One position is that of the first
+/// row.
 void rotary_of_tables(Call& call) {
     if (call.integer("is_packed_batching", 0) != 0) Call::refuse("is_packed_batching is not taken");
     if (call.real("scale", 1) != 1) Call::refuse("a scale is not taken");

@@ -137,12 +137,13 @@ void power(Call& call) {
     call.result(result);
 }
 
-/// What has 64 bits in the model has 32 here: bits that would lie above are refused, or told at run time.
+/// True for what has 64 bits in the model and has 32 here: bits that would lie above are refused, or told at
+/// run time.
 bool is_wide(Type type) { return type == Type::i64 || type == Type::u64; }
 
-/// An operand of bits, in the graph.
+/// Returns an operand of bits, in the graph.
 ValueId bits_of(Call& call, size_t i) {
-    if (is_real(call.type(i))) Call::refuse("its operands are no integers");
+    if (is_real(call.type(i))) Call::refuse("its operands are not integers");
     return call.value(i);
 }
 
@@ -162,7 +163,8 @@ void bitwise(Call& call) {
     call.result(call.binary("bit_xor", x, all));
 }
 
-/// Of 64 bits a shift to the left is a product, which is cut, and told, where it needs more than 32 bits.
+/// Shifts bits. Of 64 bits a shift to the left is a product, which is cut, and told, where it needs more than
+/// 32 bits.
 void bit_shift(Call& call) {
     const std::string direction = call.text("direction", "");
     if (direction != "LEFT" && direction != "RIGHT")
@@ -211,7 +213,7 @@ void gelu(Call& call) {
     call.result(call.unary(tanh ? "gelu_tanh" : "gelu", call.value(0)));
 }
 
-/// A * sigmoid(alpha * A) * B
+/// Computes A * sigmoid(alpha * A) * B.
 void swiglu(Call& call) {
     if (call.shape(0) != call.shape(1)) Call::refuse("its operands have unlike shapes");
     const ValueId a = call.value(0),
@@ -231,7 +233,7 @@ void softsign(Call& call) {
     call.result(call.binary("div", x, call.binary("add", call.unary("abs", x), 1.0)));
 }
 
-/// x < -lambd: x + bias; x > lambd: x - bias; else 0.
+/// Computes: x < -lambd: x + bias; x > lambd: x - bias; else 0.
 void shrink(Call& call) {
     const ValueId x = call.value(0);
     const double bias = call.real("bias", 0), threshold = call.real("lambd", 0.5);
@@ -246,7 +248,7 @@ void shrink(Call& call) {
     call.result(choose(beyond("less", -threshold), call.binary("add", x, bias), above));
 }
 
-/// The low bits of x, one element in a byte.
+/// Returns the low bits of x, one element in a byte.
 ValueId low_bits(Call& call, ValueId x, Type to) {
     const double sign = std::exp2(packed_bits(to) - 1);
     x = call.binary("bit_and", call.cast(x, ElemType::i32), 2 * sign - 1);
@@ -254,7 +256,7 @@ ValueId low_bits(Call& call, ValueId x, Type to) {
     return call.cast(call.binary("sub", call.binary("bit_xor", x, sign), sign), ElemType::i8);
 }
 
-/// Float to integer truncates in both worlds; into bool anything but 0 is true.
+/// Converts types: float to integer truncates in both worlds; into bool anything but 0 is true.
 void convert(Call& call, Type to) {
     const Type from = call.type(0);
     const ElemType elem = elem_of(to);
@@ -289,7 +291,7 @@ void cast_like(Call& call) {
 
 void identity(Call& call) { call.result(0, call.given(0)); }
 
-/// At inference nothing is dropped.
+/// Passes the input on: at inference nothing is dropped.
 void dropout(Call& call) {
     if (call.opset >= 12 && call.has(2) && call.number_of(2, "training mode") != 0) {
         const bool nothing = !call.has(1) ? false : call.number_of(1, "ratio") == 0;

@@ -8,7 +8,7 @@
 namespace kpu::onnx {
 namespace {
 
-/// -x[n, target[n, ...], ...] times the weight of the target, over the mean or sum. x: [N, C, ...].
+/// Computes -x[n, target[n, ...], ...] times the weight of the target, over the mean or sum.
 ValueId likelihood_loss(Call& call, ValueId x) {
     const Sizes shape = call.sizes(x);
     if (shape.size() < 2) Call::refuse("its operand has no classes");
@@ -48,7 +48,7 @@ void cross_entropy(Call& call) {
     if (call.wants(1)) call.result(1, logs, call.type(0));
 }
 
-/// The middle of each axis: cut where it is too long, zeros where it is too short.
+/// Takes the middle of each axis: cut where it is too long, zeros where it is too short.
 void center_crop_pad(Call& call) {
     const Sizes wanted = call.ints_of(1, "target sizes");
     const Sizes axes = call.ints("axes", identity_perm(call.shape(0).size()));

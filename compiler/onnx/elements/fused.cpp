@@ -16,7 +16,8 @@ namespace {
 using graph::integer;
 using graph::real;
 
-/// alpha * A' * B', where ' may bring the first dimension behind the batches, then swap the last two dimensions.
+/// Computes alpha * A' * B', where ' may bring the first dimension after the batches, then swap the last two
+/// dimensions.
 void fused_matmul(Call& call) {
     const auto turned = [&](size_t i, std::string_view batches, std::string_view name) {
         ValueId x = call.value(i);
@@ -41,7 +42,7 @@ std::vector<Operand> first_operands(const Call& call, size_t count) {
     return given;
 }
 
-/// What the operator of ONNX that is called `type` makes of the operands.
+/// Makes what the operator of ONNX that is called `type` makes of the operands.
 ValueId made_by(Call& call, std::string_view type, std::vector<Operand> given) {
     NodeModel node = call.node;
     node.type = type;
@@ -51,7 +52,7 @@ ValueId made_by(Call& call, std::string_view type, std::vector<Operand> given) {
     return *import_as(call, node, call.opset, std::move(given)).at(0).value;
 }
 
-/// The function that `activation` names; `parameters` are its own, in order.
+/// Applies the function that `activation` names; `parameters` are its own, in order.
 ValueId activated(Call& call, ValueId x, const std::vector<double>& parameters) {
     constexpr double most = std::numeric_limits<float>::max();
     const Activation known[] = {{"Relu"},
@@ -72,7 +73,7 @@ ValueId activated(Call& call, ValueId x, const std::vector<double>& parameters) 
     return activate(call, f, x);
 }
 
-/// X, W, B, Z: a convolution, plus Z, and an activation of that.
+/// Imports X, W, B, Z: a convolution, plus Z, and an activation of that.
 void fused_conv(Call& call) {
     ValueId y = made_by(call, "Conv", first_operands(call, 3));
     if (call.has(3)) y = call.binary("add", y, call.value(3));
@@ -80,7 +81,7 @@ void fused_conv(Call& call) {
     call.result(activated(call, y, given == nullptr ? std::vector<double>() : given->reals));
 }
 
-/// Gemm, and an activation.
+/// Imports a Gemm, and an activation.
 void fused_gemm(Call& call) {
     std::vector<double> parameters;
     for (const char* const name : {"activation_alpha", "activation_beta"}) {
@@ -89,7 +90,7 @@ void fused_gemm(Call& call) {
     call.result(activated(call, made_by(call, "Gemm", first_operands(call, 3)), parameters));
 }
 
-/// X, W, B, channels last in all of them.
+/// Imports X, W, B, channels last in all of them.
 void nhwc_conv(Call& call) {
     std::vector<Operand> given = first_operands(call, 3);
     for (size_t i = 0; i < std::min<size_t>(2, given.size()); ++i)
@@ -97,7 +98,8 @@ void nhwc_conv(Call& call) {
     call.result(channels_last(call, made_by(call, "Conv", std::move(given))));
 }
 
-/// X, scale, bias; of pictures whose channels are last, with x * sigmoid(x) behind it if `activation` is 1.
+/// Normalises groups. Operands: X, scale, bias; pictures may have their channels last, and x * sigmoid(x)
+/// follows if `activation` is 1.
 void group_norm(Call& call) {
     const bool last = call.integer("channels_last", 1) != 0;
     std::vector<Operand> given = first_operands(call, 3);
@@ -107,7 +109,7 @@ void group_norm(Call& call) {
     call.result(last ? channels_last(call, y) : y);
 }
 
-/// Gelu, BiasGelu, FastGelu: of x, or of x + bias.
+/// Imports Gelu, BiasGelu, FastGelu: of x, or of x + bias.
 void biased_gelu(Call& call) {
     ValueId x = call.value(0);
     if (call.has(1)) x = call.binary("add", x, call.value(1));
@@ -120,7 +122,7 @@ void quick_gelu(Call& call) {
     call.result(call.binary("mul", x, call.unary("sigmoid", call.binary("mul", x, alpha))));
 }
 
-/// Rows of the last dimension.
+/// Normalises rows of the last dimension.
 ValueId normalised(Call& call, std::string_view opcode, ValueId x, size_t scale, size_t shift,
                    double epsilon) {
     const Sizes shape = call.sizes(x);
@@ -136,7 +138,7 @@ ValueId normalised(Call& call, std::string_view opcode, ValueId x, size_t scale,
     return call.reshape(call.emit(opcode, operands, {integer("axis", 1), real("epsilon", epsilon)}), shape);
 }
 
-/// The norm of input + skip (+ bias), and that sum as the fourth output.
+/// Imports the norm of input + skip (+ bias), and that sum as the fourth output.
 void skip_norm(Call& call) {
     const bool layer = call.node.type == "SkipLayerNormalization";
     const size_t bias = layer ? 4 : 3;
@@ -156,13 +158,13 @@ void simplified_norm(Call& call) {
     call.result(normalised(call, "rmsnorm", call.value(0), 1, 0, call.real("epsilon", 1e-5F)));
 }
 
-/// Rows of a table by their numbers.
+/// Returns the rows of a table by their numbers.
 ValueId looked_up(Call& call, size_t table, ValueId rows) {
     return call.emit("gather", {call.value(table), rows}, {integer("axis", 0)});
 }
 
-/// ids, segments, tables of words, positions and segments, scale, shift, mask, positions: the norm of the sum of what the
-/// tables have; how many keys of each batch count; the sum.
+/// Imports ids, segments, tables of words, positions and segments, scale, shift, mask, positions: the norm of
+/// the sum of what the tables have; how many keys count.
 void embed_norm(Call& call) {
     const Sizes ids = call.shape(0);
     if (ids.size() != 2) Call::refuse(fmt::format("its ids {} are not [batch, rows]", text_of(ids)));

@@ -11,14 +11,14 @@ namespace {
 using graph::integer;
 using graph::real;
 
-/// [C] as [C, 1, ...], to be broadcast to a tensor of `rank` dimensions with channels second.
+/// Reshapes [C] to [C, 1, ...], to be broadcast to a tensor of `rank` dimensions with channels second.
 ValueId per_channel(Call& call, ValueId vector, size_t rank) {
     Sizes shape(rank - 1, 1);
     shape[0] = elements_of(call.sizes(vector));
     return call.reshape(vector, shape);
 }
 
-/// y = x * factor + offset with what the constants fold to, in binary64.
+/// Computes y = x * factor + offset with what the constants fold to, in binary64.
 void folded_batch_norm(Call& call, double epsilon) {
     const Known &scale = call.known(1, "scale"), &bias = call.known(2, "bias"), &mean = call.known(3, "mean"),
                 &variance = call.known(4, "variance");
@@ -58,12 +58,12 @@ void batch_norm(Call& call) {
         call.binary("add", call.binary("mul", call.binary("div", centred, deviation), vector(1)), vector(2)));
 }
 
-/// Rows of x [rows, size], without scale.
+/// Returns the rows of x [rows, size], without scale.
 ValueId normalised_rows(Call& call, std::string_view opcode, ValueId x, double epsilon) {
     return call.emit(opcode, {x}, {integer("axis", 1), real("epsilon", epsilon)});
 }
 
-/// Mean and 1 / deviation of rows, as optional outputs of LayerNormalization.
+/// Gives mean and 1 / deviation of rows, as optional outputs of LayerNormalization.
 void row_statistics(Call& call, ValueId rows, const Sizes& shape, double epsilon) {
     if (!call.wants(1) && !call.wants(2)) return;
     const ValueId mean = call.reduce("reduce_mean", rows, {1}, true);
@@ -75,7 +75,7 @@ void row_statistics(Call& call, ValueId rows, const Sizes& shape, double epsilon
     call.result(2, call.reshape(inverse, shape), Type::f32);
 }
 
-/// Over all dimensions from `axis` on, computed in the type of stash_type (float, unless told).
+/// Normalises over all dimensions from `axis` on, computed in the type of stash_type (float, unless told).
 void layer_norm(Call& call) {
     const bool layer = call.node.type == "LayerNormalization";
     const double epsilon = call.real("epsilon", 1e-5F);
@@ -105,7 +105,7 @@ void layer_norm(Call& call) {
     call.result(y);
 }
 
-/// Groups of channels, each of them a row; then a scale and a bias for each channel.
+/// Normalises groups of channels, each of them a row; then a scale and a bias for each channel.
 void group_norm(Call& call) {
     const bool instance = call.node.type == "InstanceNormalization";
     const Sizes& shape = call.shape(0);
@@ -132,7 +132,7 @@ void group_norm(Call& call) {
     call.result(call.binary("add", y, per_channel(call, vector(2), shape.size())));
 }
 
-/// x / ||x|| along one axis.
+/// Computes x / ||x|| along one axis.
 void lp_norm(Call& call) {
     const auto axis = static_cast<int64_t>(call.axis("axis", -1, call.rank(0)));
     const ValueId x = call.value(0);
@@ -146,7 +146,7 @@ void lp_norm(Call& call) {
     call.result(call.binary("div", x, divisor));
 }
 
-/// (x - mean) / (deviation + 1e-9) over the axes.
+/// Computes (x - mean) / (deviation + 1e-9) over the axes.
 void mean_variance(Call& call) {
     Sizes axes = call.ints("axes", {0, 2, 3});
     const bool before = call.opset < 9;
@@ -160,11 +160,11 @@ void mean_variance(Call& call) {
     call.result(call.binary("div", centred, call.binary("add", call.unary("sqrt", variance), 1e-9)));
 }
 
-/// x / (bias + alpha / size * sum of squares of neighbouring channels) ^ beta.
+/// Computes x / (bias + alpha / size * sum of squares of neighbouring channels) ^ beta.
 void local_response(Call& call) {
     const int64_t size = call.integer("size", 1), before = (size - 1) / 2, behind = size - 1 - before;
     if (call.rank(0) < 2 || size < 1 || size > INT32_MAX)
-        Call::refuse("its operand has no channels, or its size is none");
+        Call::refuse("its operand has no channels, or its size is not valid");
     const Sizes shape = call.shape(0);
     const int64_t inner = elements_of(shape) / shape[0] / shape[1];
     const ValueId x = call.value(0);
@@ -179,7 +179,7 @@ void local_response(Call& call) {
         call.binary("div", x, call.reshape(call.binary("pow", base, call.real("beta", 0.75)), shape)));
 }
 
-/// Until opset 12 along all dimensions from `axis` on, as one.
+/// Computes a softmax; until opset 12 along all dimensions from `axis` on, as one.
 void softmax(Call& call) {
     const std::string opcode = call.node.type == "Softmax" ? "softmax" : "log_softmax";
     const ValueId x = call.value(0);

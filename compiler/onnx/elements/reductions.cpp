@@ -27,7 +27,7 @@ Axes axes_of(Call& call) {
     return result;
 }
 
-/// log(sum(exp(x))) by the greatest element, so that nothing overflows.
+/// Computes log(sum(exp(x))) by the greatest element, so that nothing overflows.
 ValueId log_sum_exp(Call& call, ValueId x, const Axes& axes) {
     const ValueId greatest = call.reduce("reduce_max", x, axes.axes, true);
     const ValueId powers = call.unary("exp", call.binary("sub", x, greatest));
@@ -81,7 +81,8 @@ void cumulative_sum(Call& call) {
                            graph::integer("reverse", call.integer("reverse", 0))}));
 }
 
-/// Each element times the one `step` before it (reverse: behind), then with twice the step, until all are in it.
+/// Multiplies each element by the one `step` before it (reverse: after it), then with twice the step, until
+/// all are in it.
 void cumulative_product(Call& call) {
     const size_t axis = call.axis(call.integer_of(1, "axes"), call.rank(0));
     const bool reverse = call.integer("reverse", 0) != 0;

@@ -55,7 +55,7 @@ std::vector<int64_t> broadcast_positions(const Sizes& from, const Sizes& to) {
     strides.insert(strides.begin(), to.size() - from.size(), 0);
     double elements = 1;
     for (const int64_t size : to) {
-        if (size < 0) Call::refuse(text_of(to) + " is no shape");
+        if (size < 0) Call::refuse(text_of(to) + " is not a shape");
         elements *= static_cast<double>(size);
     }
     if (elements > static_cast<double>(most_integers))

@@ -13,9 +13,9 @@ using Folder = bool (*)(Call& call);
 Folder find_elementwise_folder(std::string_view type);
 Folder find_moving_folder(std::string_view type);
 
-/// The elements of x at flat positions.
+/// Returns the elements of x at flat positions.
 Known picked(const Known& x, Sizes shape, const std::vector<int64_t>& positions);
-/// Flat position in an operand of `from` for each element of `to`, to which it broadcasts.
+/// Returns the flat position in an operand of `from` for each element of `to`, to which it broadcasts.
 std::vector<int64_t> broadcast_positions(const Sizes& from, const Sizes& to);
 /// Distances between neighbours along each dimension.
 Sizes strides_of(const Sizes& shape);

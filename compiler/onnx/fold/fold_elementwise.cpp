@@ -144,7 +144,7 @@ Known converted(const Known& x, Type to, bool saturates = true) {
     return result;
 }
 
-/// Base and exponent may be of different types: the result is of the base's.
+/// Raises a base to an exponent of perhaps another type: the result is of the base's.
 Known mixed_power(const ElementwiseFold& row, const Known& base, const Known& exponent) {
     return converted(apply(row, converted(base, Type::f64), converted(exponent, Type::f64)), base.type);
 }

@@ -24,7 +24,7 @@ Sizes reshape_target(const Sizes& from, const Sizes& target, bool zero_is_zero) 
         } else if (const auto product = checked_mul(known, result[d]); result[d] >= 0 && product) {
             known = *product;
         } else {
-            Call::refuse(fmt::format("the target {} is no shape", text_of(target)));
+            Call::refuse(fmt::format("the target {} is not a shape", text_of(target)));
         }
     }
     if (free >= 0) {
@@ -70,7 +70,7 @@ Sizes transpose_perm(const Call& call) {
     Sizes sorted = perm;
     std::sort(sorted.begin(), sorted.end());
     if (sorted != identity_perm(rank))
-        Call::refuse(fmt::format("perm {} is no permutation of {} dimensions", text_of(perm), rank));
+        Call::refuse(fmt::format("perm {} is not a permutation of {} dimensions", text_of(perm), rank));
     return perm;
 }
 

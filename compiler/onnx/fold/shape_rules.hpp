@@ -1,10 +1,10 @@
 #pragma once
-// What attributes and operands of shape operators mean; folding and graph nodes ask the same.
+// Attributes and operands of shape operators; folding and graph nodes ask the same.
 #include "compiler/onnx/call.hpp"
 
 namespace kpu::onnx {
 
-/// 0 keeps a dimension (unless `zero_is_zero`), -1 is what is left.
+/// Returns the target: 0 keeps a dimension (unless `zero_is_zero`), -1 is what is left.
 Sizes reshape_target(const Sizes& from, const Sizes& target, bool zero_is_zero);
 Sizes squeezed(const Call& call, const Sizes& from, const Sizes& axes);
 Sizes unsqueezed(const Call& call, const Sizes& from, const Sizes& axes);
@@ -16,7 +16,7 @@ struct SliceSpec {
 };
 SliceSpec slice_spec(Call& call);
 
-/// Before each dimension, then behind each.
+/// Returns the amounts before each dimension, then those after each.
 Sizes pad_amounts(Call& call);
 
 }  // namespace kpu::onnx

@@ -1,4 +1,4 @@
-// What the file declares of tensors and the device has otherwise: shapes that the nodes do not make, float64.
+// Declarations of the file that the device has otherwise: shapes that the nodes do not make, float64.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@ bool differs(const ValueInfo& info, const Sizes& shape) {
     return result;
 }
 
-/// "[N,3,?]"
+/// Returns "[N,3,?]"
 std::string shape_text(const ValueInfo& info) {
     std::vector<std::string> sizes;
     for (const Dimension& d : info.shape)
@@ -24,7 +24,7 @@ std::string shape_text(const ValueInfo& info) {
     return fmt::format("[{}]", fmt::join(sizes, ","));
 }
 
-/// The first few of a list, and how many more there are.
+/// Returns the first few of a list, and how many more there are.
 std::string some_of(const std::vector<std::string>& list) {
     constexpr size_t most = 8;
     const auto end = list.begin() + static_cast<std::ptrdiff_t>(std::min(most, list.size()));
@@ -55,7 +55,7 @@ void Importer::check_declared(const ValueInfo& info, const Sizes& shape) const {
         info.name, shape_text(info), text_of(shape));
 }
 
-/// Something that has a name now. value_info only describes: tools that change a model often leave it behind.
+/// Looks at something that has a name now.
 void Importer::look_at(const Scope& scope, const std::string& name, const Operand& operand) {
     if (operand.type == Type::f64 && operand.value)
         doubles_.push_back(fmt::format("`{}{}`", scope.prefix, name));

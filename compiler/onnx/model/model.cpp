@@ -15,7 +15,7 @@ struct TypeRow {
     uint8_t packed = 0;  ///< bits, where files have several elements in a byte
 };
 
-/// By the number of the type.
+/// Rows of types, indexed by the number of the type.
 constexpr std::array<TypeRow, 27> types{{
     {"undefined"},
     {"float", ElemType::f32, 4},

@@ -45,20 +45,19 @@ enum class Type : uint8_t {
     i2 = 26,
 };
 
-/// "float16", as ONNX writes it; "type 77" for a number that nobody knows.
+/// Returns "float16", as ONNX writes it; "type 77" for a number that nobody knows.
 std::string name_of(Type type);
-/// The element type that tensors of this type have in the graph: int64 and uint64 are i32, double f32, bool u8;
-/// f8e8m0 its bytes, u8;
-/// none: it has none.
+/// Returns the element type that tensors of this type have in the graph: int64 and uint64 are i32, double
+/// f32, bool u8; f8e8m0 its bytes, u8; none: it has none.
 ElemType elem_of(Type type);
 bool is_real(Type type);  ///< f16 bf16 f32 f64 f8e4m3fn f8e5m2 f4e2m1 f8e8m0
-/// Bytes of one element of a Tensor; 0: of varying size, or unknown.
+/// Returns the bytes of one element of a Tensor; 0: of varying size, or unknown.
 uint64_t element_bytes(Type type);
-/// Bits of one element of types that files pack; 0: they do not.
+/// Returns the bits of one element of types that files pack; 0: they do not.
 int packed_bits(Type type);
 
 using Sizes = std::vector<int64_t>;  ///< a shape; unlike Dims of any rank
-/// "[2,3]"
+/// Returns "[2,3]"
 std::string text_of(const Sizes& shape);
 
 /// Elements, little-endian and row-major; those of 2 and 4 bits stand in one byte each (u4 as u8).
@@ -92,13 +91,14 @@ struct NodeModel {
     std::vector<std::string> inputs, outputs;  ///< "" where an optional one is absent
     std::vector<Attribute> attributes;
     const Attribute* find(std::string_view attribute) const;
-    /// For messages, with the domain: "com.microsoft.FusedConv"; of ONNX itself the type alone.
+    /// Returns the name for messages, with the domain: "com.microsoft.FusedConv"; of ONNX itself the type
+    /// alone.
     std::string full_type() const;
 };
 
 struct Dimension {
     int64_t size = -1;  ///< -1: dynamic
-    std::string name;   ///< of a dynamic one; may be empty
+    std::string name;   ///< name of a dynamic one; may be empty
 };
 
 struct ValueInfo {
@@ -116,16 +116,16 @@ struct GraphModel {
     std::vector<ValueInfo> inputs, outputs, values;
 };
 
-/// Of ai.onnx, those that are known.
+/// Known opsets of ai.onnx.
 constexpr int64_t first_opset = 7, last_opset = 28;
 
-using Opsets = std::map<std::string, int64_t>;  ///< by domain; "" is ai.onnx
+using Opsets = std::map<std::string, int64_t>;  ///< indexed by domain; "" is ai.onnx
 
 /// A function of the model: calls of it are replaced by its nodes.
 struct Function {
     std::string name, domain, overload;
     std::vector<std::string> inputs, outputs;
-    std::vector<Attribute> defaults;  ///< of attributes that a call may leave out
+    std::vector<Attribute> defaults;  ///< defaults of attributes that a call may leave out
     std::vector<NodeModel> nodes;
     Opsets opsets;
 };

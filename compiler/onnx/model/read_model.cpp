@@ -34,12 +34,12 @@ std::string unknown_text(const google::protobuf::UnknownFieldSet& fields, int nu
     return text == nullptr ? std::string() : *text;
 }
 
-/// Names go into messages and programs, which hold UTF-8.
+/// Checks a name: names go into messages and programs, which hold UTF-8.
 const std::string& checked(const Parsed& parsed, const std::string& name) {
     using Format = google::protobuf::internal::WireFormatLite;
     const google::protobuf::LogSilencer silence;
     if (!Format::VerifyUtf8String(name.data(), static_cast<int>(name.size()), Format::PARSE, "name"))
-        parsed.refuse("a name in it is no UTF-8. Fix: export the model again.");
+        parsed.refuse("a name in it is not UTF-8. Fix: export the model again.");
     return name;
 }
 
@@ -147,7 +147,7 @@ Function read_function(Parsed& parsed, const ::onnx::FunctionProto& proto) {
     return function;
 }
 
-/// Files that are often given instead of a model.
+/// Refuses files that are often given instead of a model.
 void check_kind(const Parsed& parsed, std::string_view bytes) {
     const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
     if (bytes.empty()) parsed.refuse("the file is empty. Fix: export the model again.");
@@ -172,7 +172,7 @@ std::shared_ptr<::onnx::ModelProto> parse(const Parsed& parsed, std::string_view
     stream.SetRecursionLimit(most_messages_deep);
     if (!message->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
         parsed.refuse(
-            "this is no ONNX model, or it is truncated or damaged, or its graphs are nested more than {} "
+            "this is not an ONNX model, or it is truncated or damaged, or its graphs are nested more than {} "
             "deep. "
             "Fix: export the model again.",
             most_messages_deep / 3);
@@ -189,8 +189,9 @@ Model read_model(std::string_view bytes, const std::string& origin, const std::s
     const std::shared_ptr<::onnx::ModelProto> message = parse(parsed, bytes);
     parsed.message = message;
     if (!message->has_graph() || (message->opset_import_size() == 0 && message->graph().node_size() > 0)) {
-        parsed.refuse("this is no ONNX model: it has no {}. Fix: give a file that an ONNX exporter wrote.",
-                      message->has_graph() ? "opset_import" : "graph");
+        parsed.refuse(
+            "this is not an ONNX model: it has no {}. Fix: give a file that an ONNX exporter wrote.",
+            message->has_graph() ? "opset_import" : "graph");
     }
     Model model;
     model.origin = origin;

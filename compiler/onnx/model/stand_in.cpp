@@ -14,7 +14,8 @@ namespace {
 /// Repeated over the tensor; a prime, so that no two rows are alike.
 constexpr uint64_t most_different = 65521;
 
-/// In [0.5, 1), of either sign where it is a weight: deviations, scales of channels and the like are positive.
+/// Draws a number in [0.5, 1), of either sign where it is a weight: deviations, scales of channels and the
+/// like are positive.
 double draw(std::mt19937& random, bool weight) {
     const double size = 0.5 + double(random() >> 8) / (1 << 25);
     return weight && (random() & 1) != 0 ? -size : size;

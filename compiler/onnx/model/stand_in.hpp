@@ -4,8 +4,8 @@
 
 namespace kpu::onnx {
 
-/// Numbers for a tensor of this type and shape: the same each time, others for each seed, none that a pass would compute
-/// away. Floats keep the sums of products about as large as what they are made of.
+/// Returns the numbers for a tensor of this type and shape: the same each time, others for each seed, none
+/// that a pass would compute away. Floats keep the sums of products about as large as what they are made of.
 graph::Data stand_in(Type type, const Sizes& shape, uint32_t seed);
 
 }  // namespace kpu::onnx

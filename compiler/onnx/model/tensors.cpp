@@ -36,7 +36,7 @@ int64_t count_elements(const Parsed& parsed, const TensorProto& proto) {
     return elements;
 }
 
-/// Bytes of the elements as files have them.
+/// Returns the bytes of the elements as files have them.
 uint64_t stored_bytes(Type type, uint64_t elements) {
     const auto bits = static_cast<uint64_t>(packed_bits(type));
     return bits > 0 ? (elements * bits + 7) / 8 : elements * element_bytes(type);
@@ -54,7 +54,7 @@ std::vector<uint8_t> converted(const Field& field) {
     return bytes;
 }
 
-/// The typed field that a type uses, as the bytes that raw_data would have.
+/// Returns the typed field that a type uses, as the bytes that raw_data would have.
 std::vector<uint8_t> field_bytes(const TensorProto& proto, Type type) {
     switch (type) {
         case Type::f32:
@@ -106,14 +106,14 @@ Place place_of(const Parsed& parsed, const TensorProto& proto) {
         uint64_t number = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
         if (error != std::errc() || end != text.data() + text.size())
-            parsed.refuse("tensor `{}`: {} `{}` is no number. Fix: export the model again.", proto.name(),
+            parsed.refuse("tensor `{}`: {} `{}` is not a number. Fix: export the model again.", proto.name(),
                           entry.key(), text);
         (entry.key() == "offset" ? place.offset : place.length) = number;
     }
     return place;
 }
 
-/// The file, which lies below the folder of the model: neither its name nor a link leads out.
+/// Returns the file, which lies below the folder of the model: neither its name nor a link leads out.
 fs::path inner_path(const Parsed& parsed, const TensorProto& proto, const std::string& location) {
     const fs::path relative(location);
     bool inside = relative.is_relative() && !relative.empty() && !parsed.folder.empty();
@@ -132,7 +132,7 @@ fs::path inner_path(const Parsed& parsed, const TensorProto& proto, const std::s
             proto.name(), location);
     }
     if (!fs::is_regular_file(file, failed))
-        parsed.refuse("tensor `{}`: its external data `{}` is no regular file. Fix: name a file.",
+        parsed.refuse("tensor `{}`: its external data `{}` is not a regular file. Fix: name a file.",
                       proto.name(), location);
     return file;
 }
@@ -155,7 +155,7 @@ const graph::Data& mapped(Parsed& parsed, const TensorProto& proto, const std::s
     return file;
 }
 
-/// Nothing is there, where a file might be.
+/// True if nothing is there, where a file might be.
 bool is_missing(const Parsed& parsed, const std::string& location) {
     const fs::path relative(location);
     if (parsed.given.count(location) > 0 || relative.is_absolute() || relative.empty()) return false;
@@ -179,7 +179,7 @@ graph::Data external(Parsed& parsed, const TensorProto& proto, const Place& plac
     return {file.owner, file.bytes + place.offset, bytes};
 }
 
-/// As the file has it; none: `tensor` gets the reason.
+/// Returns the bytes as the file has them; none: `tensor` gets the reason.
 graph::Data stored(Parsed& parsed, const TensorProto& proto, uint64_t bytes, Tensor& tensor) {
     if (proto.data_location() == TensorProto::EXTERNAL) {
         const Place place = place_of(parsed, proto);

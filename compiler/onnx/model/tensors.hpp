@@ -1,5 +1,6 @@
 #pragma once
-// What read_model.cpp and tensors.cpp share; the only sources that see the schema's generated classes.
+// Helpers that read_model.cpp and tensors.cpp share; the only sources that see the schema's generated
+// classes.
 #include <fmt/format.h>
 
 #include <map>

@@ -10,7 +10,8 @@
 
 namespace kpu::onnx {
 
-/// Rows of x [rows, ...] by indices of any rank; gather of the opcode needs at least one dimension of them.
+/// Returns the rows of x [rows, ...] by indices of any rank; gather of the opcode needs at least one
+/// dimension of them.
 ValueId gathered(Call& call, ValueId x, ValueId indices, int64_t axis) {
     const Sizes of_x = call.sizes(x), of_indices = call.sizes(indices);
     if (of_indices.empty()) indices = call.reshape(indices, {1});
@@ -35,7 +36,7 @@ ValueId positions_constant(Call& call, std::vector<int64_t> positions, Sizes sha
 
 std::vector<int64_t> constant_rows(const Known& indices, const Sizes& dims, int64_t depth) {
     const Sizes strides = strides_of(dims);
-    if (indices.real()) Call::refuse("its indices are no integers");
+    if (indices.real()) Call::refuse("its indices are not integers");
     std::vector<int64_t> rows;
     for (size_t i = 0; i < indices.size(); i += static_cast<size_t>(depth)) {
         int64_t row = 0;
@@ -109,7 +110,7 @@ void gather_nd(Call& call) {
     call.result(call.reshape(gathered(call, matrix, rows, 0), result));
 }
 
-/// Places along a new dimension that equal the index; negative indices count from the end.
+/// Sets places along a new dimension that equal the index; negative indices count from the end.
 void one_hot(Call& call) {
     const double given = call.number_of(1, "depths");
     if (!(given >= 1 && given <= static_cast<double>(most_positions)))
@@ -133,7 +134,7 @@ void one_hot(Call& call) {
     call.result(0, call.emit("where", {hit, on, off}, {}, call.elem(values)), call.type(2));
 }
 
-/// 1 at the first of the greatest elements, else 0.
+/// Sets 1 at the first of the greatest elements, else 0.
 void hard_max(Call& call) {
     const ValueId x = call.value(0);
     const Sizes shape = call.shape(0);

@@ -13,9 +13,10 @@ namespace {
 
 using graph::ints;
 
-constexpr int64_t most_taps = 256;  ///< of a window along a dimension, where each of them becomes nodes
+/// Most elements of a window along a dimension, where each of them becomes nodes.
+constexpr int64_t most_taps = 256;
 
-/// Windows that begin inside count with ceil_mode, even where they end outside: more pads behind.
+/// Adds pads at the end for ceil_mode: windows that begin inside count, even where they end outside.
 void round_up(Window& window, const Sizes& spatial) {
     const size_t rank = window.rank();
     for (size_t d = 0; d < rank; ++d) {
@@ -30,8 +31,8 @@ void round_up(Window& window, const Sizes& spatial) {
     }
 }
 
-/// A window that is larger than everything there is, and still is one by ceil_mode: as many of its elements as can meet
-/// something, and no second window.
+/// Cuts a window that is larger than everything there is, and still is one by ceil_mode: as many of its
+/// elements as can meet something, and no second window.
 void cut_to_fit(Window& window, const Sizes& spatial) {
     const size_t rank = window.rank();
     for (size_t d = 0; d < rank; ++d) {
@@ -43,7 +44,7 @@ void cut_to_fit(Window& window, const Sizes& spatial) {
     }
 }
 
-/// x [N, d..., C] with 1 to 3 dimensions between.
+/// Pools x [N, d..., C] with 1 to 3 dimensions between.
 ValueId pool(Call& call, std::string_view opcode, ValueId x, Window w, bool ceil = false,
              bool count_pads = false) {
     if (ceil) {
@@ -79,7 +80,7 @@ Window pool_window(const Call& call) {
     return window_of(call, call.ints("kernel_shape"), spatial_of(call.shape(0)));
 }
 
-/// com.microsoft: channels are last, as in the opcode.
+/// Imports com.microsoft: channels are last, as in the opcode.
 void nhwc_max_pool(Call& call) {
     const Sizes& shape = call.shape(0);
     if (shape.size() < 3) Call::refuse("it has no dimensions to move along");
@@ -109,8 +110,8 @@ Known positions_in_plane(const Sizes& spatial, bool by_columns) {
     return result;
 }
 
-/// Where the greatest element of each window lies among all of x [N, C, d...]: of equal ones the first. Dimension by
-/// dimension from the last: the greatest so far, and where it is.
+/// Finds where the greatest element of each window lies among all of x [N, C, d...]: of equal ones the first.
+/// Dimension by dimension from the last: the greatest so far, and where it is.
 ValueId greatest_positions(Call& call, ValueId x, Window w, bool by_columns) {
     const Sizes shape = call.sizes(x), spatial = spatial_of(shape);
     const size_t rank = w.rank();
@@ -164,7 +165,7 @@ void import_pool(Call& call) {
     if (call.wants(1)) import_indices(call);
 }
 
-/// (sum of |x|^p)^(1/p); pads add nothing.
+/// Computes (sum of |x|^p)^(1/p); pads add nothing.
 void lp_pool(Call& call) {
     Window window = pool_window(call);
     if (rounds_up(call)) round_up(window, spatial_of(call.shape(0)));
@@ -176,7 +177,7 @@ void lp_pool(Call& call) {
     call.result(channels_first(call, call.binary("pow", x, 1 / p)));
 }
 
-/// One window over everything.
+/// Pools with one window over everything.
 void global_pool(Call& call) {
     const bool max = call.node.type == "GlobalMaxPool";
     const Sizes spatial = spatial_of(call.shape(0));

@@ -14,8 +14,8 @@ namespace kpu::onnx {
 namespace {
 
 struct Resize {
-    Sizes sizes;                       ///< of the result
-    std::vector<double> scales;        ///< of each dimension
+    Sizes sizes;                       ///< sizes of the result
+    std::vector<double> scales;        ///< scales of each dimension
     std::vector<double> starts, ends;  ///< the region of interest of tf_crop_and_resize
     std::string mode, coordinates, nearest;
     double cubic = -0.75;
@@ -55,7 +55,8 @@ void take_sizes(Resize& r, const Call& call, const Sizes& shape, const std::vect
     }
 }
 
-/// Before opset 11 the nearest element lies before the position where a dimension grows, and after it where it shrinks.
+/// Returns the nearest mode of opsets before 11: the nearest element lies before the position where a
+/// dimension grows, and after it where it shrinks.
 std::string nearest_before_11(const std::vector<double>& scales) {
     const bool shrinks = std::any_of(scales.begin(), scales.end(), [](double scale) { return scale < 1; });
     const bool grows = std::any_of(scales.begin(), scales.end(), [](double scale) { return scale > 1; });
@@ -113,7 +114,7 @@ Resize resize_of(Call& call) {
     return r;
 }
 
-/// The position in the input of element i of the output.
+/// Returns the position in the input of element i of the output.
 template <class Real>
 Real place(const Resize& r, size_t d, int64_t size, int64_t i) {
     const Real scale = static_cast<Real>(r.scales[d]), at = static_cast<Real>(i),
@@ -136,14 +137,14 @@ Real place(const Resize& r, size_t d, int64_t size, int64_t i) {
     return (at + half) / scale - half;
 }
 
-/// Which element is the nearest is decided in f32, as ONNX Runtime and the reference of ONNX do it; weights are made in
-/// binary64.
+/// Returns a position. Which element is the nearest is decided in f32, as ONNX Runtime and the reference of
+/// ONNX do it; weights are made in binary64.
 template <class Real>
 double position(const Resize& r, size_t d, int64_t size, int64_t i) {
     return static_cast<double>(place<Real>(r, d, size, i));
 }
 
-/// The weight of an element at a distance.
+/// Returns the weight of an element at a distance.
 double kernel(const Resize& r, double x) {
     const double a = r.cubic, t = std::fabs(x);
     if (r.mode == "linear") return std::max(0.0, 1 - t);
@@ -151,7 +152,8 @@ double kernel(const Resize& r, double x) {
     return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-/// In f32 3.4999998 is in the middle, as ONNX Runtime has it; in binary64 what lies beside it does, as the opcode has it.
+/// Returns the nearest element. In f32 3.4999998 is in the middle, as ONNX Runtime has it; in binary64 what
+/// lies beside it does, as the opcode has it.
 template <class Real>
 int64_t nearest_element(const Resize& r, size_t d, int64_t size, int64_t i) {
     constexpr double rounding = std::is_same_v<Real, float> ? 1e-6 : 0;
@@ -173,7 +175,7 @@ std::vector<int64_t> nearest_elements(const Resize& r, size_t d, int64_t size) {
     return result;
 }
 
-/// [size, count]: column i has the weights of output i.
+/// Returns weights [size, count]: column i has the weights of output i.
 Known weights(const Resize& r, size_t d, int64_t size) {
     const int64_t count = r.sizes[d];
     if (size > (1 << 24) / count) Call::refuse("it is too large for a product");
@@ -205,14 +207,14 @@ Known weights(const Resize& r, size_t d, int64_t size) {
     return matrix;
 }
 
-/// A product along one dimension.
+/// Returns a product along one dimension.
 ValueId along(Call& call, ValueId x, size_t d, const Known& matrix) {
     const Sizes perm = swapped_perm(call.sizes(x).size(), d, call.sizes(x).size() - 1);
     x = call.transpose(x, perm);
     return call.transpose(matmul(call, x, call.constant(matrix, call.elem(x))), perm);
 }
 
-/// Where tf_crop_and_resize lies outside the input, in any dimension.
+/// Replaces elements where tf_crop_and_resize lies outside the input, in any dimension.
 ValueId outside_replaced(Call& call, ValueId y, const Resize& r, const Sizes& shape) {
     const double value = call.real("extrapolation_value", 0);
     for (size_t d = 0; d < shape.size(); ++d) {

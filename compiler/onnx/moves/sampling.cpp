@@ -7,7 +7,7 @@
 namespace kpu::onnx {
 namespace {
 
-/// Places are matters of the last bits: they are computed in f32, whatever the network is compiled to.
+/// Casts to f32: places are matters of the last bits, whatever the network is compiled to.
 ValueId in_f32(Call& call, std::string_view opcode, std::vector<ValueId> operands,
                std::vector<BoundAttr> attrs) {
     for (ValueId& operand : operands) {
@@ -18,7 +18,7 @@ ValueId in_f32(Call& call, std::string_view opcode, std::vector<ValueId> operand
     return result;
 }
 
-/// 1, 2 or 4 elements along each side; names of opset 16, and those of 20.
+/// Returns 1, 2 or 4 elements along each side; takes names of opset 16, and those of 20.
 int64_t taps_of(const Call& call) {
     const std::string mode = call.text("mode", call.opset < 20 ? "bilinear" : "linear");
     if (mode == "nearest") return 1;
@@ -75,7 +75,7 @@ void roi_align(Call& call) {
     call.result(call.cast(call.reshape(y, {rois[0], x[1], rows, columns}), call.elem(call.value(0))));
 }
 
-/// Places along a side of a picture, -1 to 1.
+/// Returns the places along a side of a picture, -1 to 1.
 std::vector<double> places_along(int64_t size, bool corners) {
     std::vector<double> result;
     const auto count = static_cast<double>(size);
@@ -86,7 +86,7 @@ std::vector<double> places_along(int64_t size, bool corners) {
     return result;
 }
 
-/// (x, y, 1) or (x, y, z, 1) of each point times a matrix for each picture.
+/// Computes (x, y, 1) or (x, y, z, 1) of each point times a matrix for each picture.
 void affine_grid(Call& call) {
     const Sizes size = call.ints_of(1, "size"), theta = call.shape(0);
     const size_t rank = size.size() < 2 ? 0 : size.size() - 2;

@@ -11,7 +11,7 @@
 namespace kpu::onnx {
 namespace {
 
-/// What an update does to an element.
+/// Returns what an update does to an element.
 std::string_view reduction_of(const Call& call) {
     const std::string kind = call.text("reduction", "none");
     if (kind == "add") return "add";
@@ -22,8 +22,8 @@ std::string_view reduction_of(const Call& call) {
     return "";
 }
 
-/// Rows of `data` [rows, width] at `targets` get those of `updates` [count, width]: a gather from both, one behind
-/// the other. With an opcode updates are combined with the rows, one update of a row behind the other.
+/// Replaces rows of `data` [rows, width] at `targets` by those of `updates` [count, width]: a gather from
+/// both, joined. With an opcode updates are combined with the rows, one update of a row after the other.
 ValueId scattered(Call& call, ValueId data, ValueId updates, const std::vector<int64_t>& targets,
                   std::string_view opcode) {
     const int64_t rows = call.sizes(data)[0];
@@ -55,7 +55,7 @@ ValueId scattered(Call& call, ValueId data, ValueId updates, const std::vector<i
     return data;
 }
 
-/// So many updates of one element become gathers one behind the other; more are a kernel's.
+/// Limit of updates of one element that become gathers one after the other; more are a kernel's.
 constexpr size_t most_rounds = 4;
 
 /// Targets of constant indices that gathers are for; none: a kernel it is.
@@ -106,10 +106,10 @@ void scatter_nd(Call& call) {
     call.result(call.reshape(scatter_kernel(call, data, indices, dims, updates, opcode), shape));
 }
 
-/// Where the elements of constant indices go.
+/// Returns where the elements of constant indices go.
 std::vector<int64_t> element_targets(const Known& indices, const Sizes& shape, const Sizes& of_indices,
                                      size_t axis) {
-    if (indices.real()) Call::refuse("its indices are no integers");
+    if (indices.real()) Call::refuse("its indices are not integers");
     const Sizes strides = strides_of(shape), inner = strides_of(of_indices);
     std::vector<int64_t> targets;
     for (size_t i = 0; i < indices.size(); ++i) {
@@ -126,7 +126,8 @@ std::vector<int64_t> element_targets(const Known& indices, const Sizes& shape, c
     return targets;
 }
 
-/// The part of the operand that the indices reach beside the axis is scattered to, the rest put back around it.
+/// Returns the part of the operand that the indices reach beside the axis is scattered to, the rest put back
+/// around it.
 ValueId scatter_box(Call& call, ValueId data, const Sizes& of_indices, size_t axis, std::string_view opcode) {
     const Sizes shape = call.sizes(data);
     for (size_t d = 0; d < shape.size(); ++d) {
@@ -167,8 +168,8 @@ void scatter_elements(Call& call) {
     call.result(scatter_box(call, call.value(0), of_indices, axis, opcode));
 }
 
-/// The inverse of a MaxPool by its Indices, which count the elements of all planes; zeros where it took none. With an
-/// output_shape there are more zeros behind.
+/// Inverts a MaxPool by its Indices, which count the elements of all planes; zeros where it took none. With
+/// an output_shape there are more zeros at the end.
 void max_unpool(Call& call) {
     const Sizes shape = call.shape(0), spatial = spatial_of(shape);
     if (call.shape(1) != shape) Call::refuse("its indices have another shape than its operand");

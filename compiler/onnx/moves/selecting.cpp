@@ -74,7 +74,7 @@ struct Found {
     ValueId positions, coordinates, count;  ///< [n], [n, dims], [1]
 };
 
-/// Where a mask is set, in order.
+/// Finds where a mask is set, in order.
 Found found(Call& call, ValueId mask, const Sizes& dims) {
     const ValueId sizes = positions_constant(call, dims, {static_cast<int64_t>(dims.size())});
     const ValueId flat_mask = call.reshape(mask, {elements_of(call.sizes(mask))});
@@ -82,12 +82,12 @@ Found found(Call& call, ValueId mask, const Sizes& dims) {
     return {positions, positions + 1, positions + 2};
 }
 
-/// Where a position is -1.
+/// Finds where a position is -1.
 ValueId is_none(Call& call, ValueId positions) {
     return call.emit("less", {positions, call.number(0, ElemType::i32)}, {}, ElemType::u8);
 }
 
-/// What is gathered at positions, -1 where there is none.
+/// Gathers at positions, -1 where there is none.
 ValueId gathered_or_none(Call& call, ValueId x, ValueId positions, int64_t axis) {
     const ValueId first = call.number(0, ElemType::i32);
     const ValueId made = gathered(call, x, call.binary("max", positions, first), axis);
@@ -146,7 +146,7 @@ ValueId nonnegative_or(Call& call, ValueId x, double other) {
     return call.emit("where", {is_none(call, x), call.number(other, ElemType::i32), x}, {}, ElemType::i32);
 }
 
-/// Which elements of a sorted row differ from the one before.
+/// Marks the elements of a sorted row that differ from the one before.
 ValueId changes(Call& call, ValueId sorted, int64_t n) {
     const ValueId first = call.reshape(call.number(1, ElemType::u8), {1});
     if (n == 1) return first;
@@ -154,7 +154,7 @@ ValueId changes(Call& call, ValueId sorted, int64_t n) {
     return call.concat({first, call.emit("not_equal", {behind, before}, {}, ElemType::u8)}, 0);
 }
 
-/// Equal elements stand beside each other when sorted, the first of them in front.
+/// Finds unique elements: equal ones stand beside each other when sorted, the first of them in front.
 void unique(Call& call) {
     const int64_t n = elements_of(call.shape(0));
     if (call.has_attribute("axis") && call.rank(0) != 1) Call::refuse("it compares slices along an axis");
@@ -197,7 +197,7 @@ ValueId threshold(Call& call, size_t operand, double absent) {
     return call.reshape(call.value(operand), {1});
 }
 
-/// A list of [image, class, box], the best box of each class first.
+/// Lists [image, class, box], the best box of each class first.
 void non_max_suppression(Call& call) {
     if (call.rank(0) != 3 || call.rank(1) != 3) Call::refuse("boxes and scores have not three dimensions");
     const int64_t images = call.shape(1)[0], classes = call.shape(1)[1], n = call.shape(1)[2];

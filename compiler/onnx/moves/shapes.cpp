@@ -13,7 +13,7 @@ namespace {
 
 using graph::ints;
 
-/// The first operand in another shape; constants stay constants.
+/// Views the first operand in another shape; constants stay constants.
 void view(Call& call, const Sizes& shape) {
     const Operand& from = call.in(0);
     if (elements_of(from.shape) != elements_of(shape))
@@ -64,7 +64,7 @@ void concat(Call& call) {
     call.result(call.concat(parts, static_cast<int64_t>(call.axis("axis", 1, call.rank(0)))));
 }
 
-/// The first operand without elements along one dimension: only a concat takes it.
+/// Returns the first operand without elements along one dimension: only a concat takes it.
 Known nothing(const Call& call, size_t axis) {
     Known empty{call.type(0), call.shape(0), {}, {}};
     empty.shape[axis] = 0;
@@ -177,7 +177,7 @@ void tile(Call& call) {
     call.result(x);
 }
 
-/// The opcodes have channels last.
+/// Reshuffles channels, which the opcodes have last.
 void reshuffle(Call& call) {
     const bool spread = call.node.type == "DepthToSpace";
     const int64_t block = call.integer("blocksize", 0);
@@ -188,7 +188,7 @@ void reshuffle(Call& call) {
                         {graph::integer("block", block), graph::word("mode", mode)})));
 }
 
-/// The triangle stays, the rest is zero.
+/// Keeps the triangle, and makes the rest zero.
 void trilu(Call& call) {
     if (call.rank(0) < 2) Call::refuse("it needs two dimensions");
     const Sizes& shape = call.shape(0);

@@ -13,7 +13,7 @@ using graph::ints;
 
 namespace {
 
-/// [Cout, C, k...] to [k..., C, Cout].
+/// Returns weights [Cout, C, k...] as [k..., C, Cout].
 ValueId weights(Call& call, ValueId w) {
     Sizes perm = identity_perm(call.sizes(w).size());
     std::rotate(perm.begin(), perm.begin() + 2, perm.end());
@@ -21,7 +21,8 @@ ValueId weights(Call& call, ValueId w) {
     return call.transpose(w, perm);
 }
 
-/// A row as an image of one line: the accumulators of integers have an opcode along two dimensions only.
+/// Returns a row as an image of one line: the accumulators of integers have an opcode along two dimensions
+/// only.
 ValueId row_convolution(Call& call, ValueId x, ValueId w, const Window& window, int64_t groups) {
     const auto with_line = [&](ValueId id) {
         Sizes shape = call.sizes(id);
@@ -38,8 +39,8 @@ ValueId row_convolution(Call& call, ValueId x, ValueId w, const Window& window, 
     return call.reshape(y, {shape[0], shape[1], shape[3]});
 }
 
-/// A volume as images, those of all depths side by side in the batch: a sum over the depths of the window. Images that
-/// lie outside of the volume add nothing.
+/// Returns a volume as images, those of all depths side by side in the batch: a sum over the depths of the
+/// window. Images that lie outside of the volume add nothing.
 ValueId volume_convolution(Call& call, ValueId x, ValueId w, const Window& window, int64_t groups) {
     const Sizes of_x = call.sizes(x), of_w = call.sizes(w);
     const auto behind_first = [](const Sizes& all) { return Sizes(all.begin() + 1, all.end()); };
@@ -69,13 +70,14 @@ ValueId volume_convolution(Call& call, ValueId x, ValueId w, const Window& windo
     return *sum;
 }
 
-/// Results of windows along a dimension.
+/// Returns the number of results of windows along a dimension.
 int64_t positions(const Window& window, const Sizes& spatial, size_t d) {
     const int64_t room = spatial[d] + window.pads[d] + window.pads[d + window.rank()] - window.extent(d);
     return room < 0 ? 0 : room / window.strides[d] + 1;
 }
 
-/// Along some dimension no element of a window meets one of the operand: all of them lie in the padding.
+/// True if along some dimension no element of a window meets one of the operand: all of them lie in the
+/// padding.
 bool reads_nothing(const Window& window, const Sizes& spatial) {
     const auto meets = [&](size_t d) {
         for (int64_t i = 0, count = positions(window, spatial, d); i < count; ++i) {
@@ -94,7 +96,7 @@ bool reads_nothing(const Window& window, const Sizes& spatial) {
     return nothing;
 }
 
-/// The bias alone, or zeros.
+/// Returns the bias alone, or zeros.
 ValueId of_padding(Call& call, const Sizes& of_x, int64_t channels, std::optional<ValueId> bias,
                    const Window& window, ElemType to) {
     Sizes shape{of_x[0], channels}, places(of_x.size(), 1);
@@ -152,14 +154,14 @@ void conv(Call& call) {
     call.result(convolution(call, x, call.value(1), bias, window, call.integer("group", 1), call.elem(x)));
 }
 
-/// A transposed convolution: the window with its pads, and what is added behind.
+/// A transposed convolution: the window with its pads, and what is added after it.
 struct Transposed {
     Window window;
     Sizes more;
     int64_t groups = 1;
 };
 
-/// Pads so that the result has `sizes`; an odd one goes behind (SAME_UPPER) or before.
+/// Pads so that the result has `sizes`; an odd one goes after (SAME_UPPER) or before.
 void pad_to(Transposed& t, const Sizes& spatial, const Sizes& sizes, bool upper) {
     Window& window = t.window;
     for (size_t d = 0; d < window.rank(); ++d) {
@@ -200,7 +202,7 @@ Transposed transposed_of(const Call& call) {
     return t;
 }
 
-/// [Cin, Cout / groups, k...] to [k..., Cin / groups, Cout].
+/// Returns weights [Cin, Cout / groups, k...] as [k..., Cin / groups, Cout].
 ValueId transposed_weights(Call& call, ValueId w, int64_t groups) {
     const Sizes s = call.sizes(w);
     Sizes split{groups, s[0] / groups}, perm, whole;
@@ -226,7 +228,8 @@ ValueId spread(Call& call, ValueId x, size_t axis, int64_t stride) {
     return call.slice(call.reshape(x, shape), static_cast<int64_t>(axis), 0, shape[axis] - stride + 1);
 }
 
-/// Along three dimensions there is no opcode: a convolution of the spread elements with the window turned round.
+/// Replaces a transposed convolution along three dimensions, for which there is no opcode, by a convolution
+/// of the spread elements with the window turned round.
 ValueId spread_convolution(Call& call, ValueId x, ValueId w, const Transposed& t,
                            std::optional<ValueId> bias) {
     Sizes pads(6);
@@ -244,7 +247,8 @@ ValueId spread_convolution(Call& call, ValueId x, ValueId w, const Transposed& t
                       graph::integer("groups", t.groups), graph::type("accum_type", ElemType::f32)});
 }
 
-/// x [N, Cin, ...], w [Cin, Cout / groups, ...]; along one dimension as along two, the first of size 1.
+/// Computes x [N, Cin, ...], w [Cin, Cout / groups, ...]; along one dimension as along two, the first of size
+/// 1.
 ValueId transposed_convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bias,
                                const Transposed& t) {
     if (t.window.rank() == 3) {
@@ -329,7 +333,7 @@ void col2im(Call& call) {
     for (int64_t row = 0; row < x[1]; ++row) weights.reals[static_cast<size_t>(row * taps + row % taps)] = 1;
     columns.transposed.groups = x[1] / taps;
     const ValueId data = call.value(0);
-    if (!is_float(call.elem(data))) Call::refuse("its operand is no float");
+    if (!is_float(call.elem(data))) Call::refuse("its operand is not a float");
     call.result(transposed_convolution(call, call.reshape(data, shape),
                                        call.constant(weights, call.elem(data)), std::nullopt,
                                        columns.transposed));

@@ -6,7 +6,8 @@
 
 namespace kpu::onnx {
 
-/// x [N, C, d...], w [Cout, C / groups, k...]; result [N, Cout, ...], of type `to`, quantised as told.
+/// Computes x [N, C, d...], w [Cout, C / groups, k...]; result [N, Cout, ...], of type `to`, quantised as
+/// told.
 ValueId convolution(Call& call, ValueId x, ValueId w, std::optional<ValueId> bias, const Window& window,
                     int64_t groups, ElemType to, const BoundQuant& quant = {});
 

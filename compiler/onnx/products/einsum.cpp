@@ -20,7 +20,7 @@ struct Named {
 
 bool holds(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
 
-/// "...ij" with capital letters for the dimensions that the dots stand for, aligned at the last.
+/// Spells "...ij" with capital letters for the dimensions that the dots stand for, aligned at the last.
 std::string spelled(const std::string& term, size_t rank) {
     const size_t dots = term.find("...");
     if (dots == std::string::npos) return term;
@@ -32,7 +32,7 @@ std::string spelled(const std::string& term, size_t rank) {
     return term.substr(0, dots) + covered + term.substr(dots + 3);
 }
 
-/// Without the dimensions that are in no other term: they are summed.
+/// Sums over the dimensions that are in no other term.
 Named reduced(Call& call, const Named& x, const std::string& needed) {
     Sizes axes;
     std::string kept;
@@ -60,7 +60,7 @@ int64_t product_of(const std::string& letters, const SizeOf& sizes) {
     return result;
 }
 
-/// [common, rows, summed] times [common, summed, columns].
+/// Multiplies [common, rows, summed] by [common, summed, columns].
 Named multiplied(Call& call, const Named& a, const Named& b, const std::string& result, const SizeOf& sizes) {
     std::string common, rows, columns, summed;
     for (const char letter : a.letters) {
@@ -81,7 +81,7 @@ Named multiplied(Call& call, const Named& a, const Named& b, const std::string& 
     return {call.reshape(product, shape), letters};
 }
 
-/// The terms of the equation, and that of the result: what is told, or all that occur once, in order.
+/// Returns the terms of the equation, and that of the result: what is told, or all that occur once, in order.
 std::vector<std::string> terms_of(const Call& call) {
     std::string equation = call.text("equation", "");
     equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
@@ -105,7 +105,7 @@ std::vector<std::string> terms_of(const Call& call) {
     return terms;
 }
 
-/// Each letter once: of an index that occurs twice, the elements where both are equal.
+/// Returns each letter once: of an index that occurs twice, the elements where both are equal.
 Named diagonal(Call& call, Named x) {
     for (size_t d = 0; d < x.letters.size();) {
         const char letter = x.letters[d];
@@ -134,7 +134,7 @@ Named diagonal(Call& call, Named x) {
     return x;
 }
 
-/// Without dimensions of 1 that other operands have larger.
+/// Removes dimensions of 1 that other operands have larger.
 Named narrowed(Call& call, const Named& x, const SizeOf& sizes) {
     const Sizes shape = call.sizes(x.value);
     Named result{x.value, ""};
@@ -157,7 +157,7 @@ std::string united(const std::string& a, const std::string& b) {
     return result;
 }
 
-/// The result, and all operands but these.
+/// Returns the result, and all operands but these.
 std::string needed_beside(const std::vector<Named>& operands, size_t a, size_t b, const std::string& result) {
     std::string needed = result;
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -166,8 +166,9 @@ std::string needed_beside(const std::vector<Named>& operands, size_t a, size_t b
     return needed;
 }
 
-/// The two operands whose product costs least, those before others whose product has dimensions that can be. Of many
-/// operands only the first are compared: the time would grow with the third power of their number.
+/// Returns the two operands whose product costs least, those before others whose product has dimensions that
+/// can be. Of many operands only the first are compared: the time would grow with the third power of their
+/// number.
 std::pair<size_t, size_t> cheapest(const std::vector<Named>& operands, const std::string& result,
                                    const SizeOf& sizes) {
     constexpr size_t most_compared = 32;

@@ -30,7 +30,7 @@ struct Experts {
     std::optional<Layer> third;
 };
 
-/// What each row chose, and what it counts: [rows, k].
+/// Choice of each row, and what it counts: [rows, k].
 struct Choice {
     ValueId experts, weights;
 };
@@ -56,7 +56,7 @@ Choice choose(Call& call, ValueId scores, std::optional<ValueId> router_weights)
     return {chosen, at_chosen(call.emit("softmax", {scores}, {integer("axis", 1)}))};
 }
 
-/// x [n, rows, in] times weights [n, in, out], plus a bias [n, out].
+/// Applies weights [n, in, out] to x [n, rows, in], plus a bias [n, out].
 ValueId applied(Call& call, ValueId x, const Layer& layer) {
     const ValueId y = matmul(call, x, layer.weights);
     if (!layer.bias) return y;
@@ -64,7 +64,7 @@ ValueId applied(Call& call, ValueId x, const Layer& layer) {
     return call.binary("add", y, call.reshape(*layer.bias, {s[0], 1, s[1]}));
 }
 
-/// G * sigmoid(alpha * G) * (L + beta), both clamped.
+/// Computes G * sigmoid(alpha * G) * (L + beta), both clamped.
 ValueId gated(Call& call, ValueId gate, ValueId linear) {
     const double alpha = call.real("activation_alpha", 1), beta = call.real("activation_beta", 0);
     if (call.has_attribute("swiglu_limit")) {
@@ -101,13 +101,13 @@ ValueId inner_of(Call& call, ValueId x, const Layer* third, ValueId input) {
     return third == nullptr ? x : call.binary("mul", x, applied(call, input, *third));
 }
 
-/// x [n, rows, in], each of n by its expert.
+/// Computes x [n, rows, in], each of n by its expert.
 ValueId computed(Call& call, ValueId x, const Experts& of) {
     const ValueId inner = applied(call, x, of.first);
     return applied(call, inner_of(call, inner, of.third ? &*of.third : nullptr, x), of.second);
 }
 
-/// Each choice with the weights of its expert.
+/// Computes each choice with the weights of its expert.
 ValueId of_chosen(Call& call, ValueId x, const Experts& of, const Choice& choice) {
     const int64_t rows = call.sizes(x)[0], width = call.sizes(x)[1], k = call.sizes(choice.experts)[1];
     const ValueId chosen = call.reshape(choice.experts, {rows * k});
@@ -125,7 +125,7 @@ ValueId of_chosen(Call& call, ValueId x, const Experts& of, const Choice& choice
     return call.reduce("reduce_sum", weighted, {1}, false);
 }
 
-/// All experts, weighed by gates [rows, experts].
+/// Computes all experts, weighed by gates [rows, experts].
 ValueId of_all(Call& call, ValueId x, const Experts& of, const Choice& choice) {
     const int64_t rows = call.sizes(x)[0], width = call.sizes(x)[1], k = call.sizes(choice.experts)[1];
     const ValueId numbers =
@@ -154,7 +154,7 @@ void route(Call& call, const Experts& of, std::optional<ValueId> router_weights)
     call.result(call.reshape(y, shape));
 }
 
-/// Weights [experts, out, in].
+/// Returns the weights [experts, out, in].
 Layer layer_of(Call& call, size_t weights, size_t bias) {
     if (call.rank(weights) != 3) Call::refuse("its weights have not three dimensions");
     Layer layer{call.transpose(call.value(weights), {0, 2, 1}), {}};
@@ -162,7 +162,7 @@ Layer layer_of(Call& call, size_t weights, size_t bias) {
     return layer;
 }
 
-/// input, router_probs, weights and bias of fc1, of fc2, of fc3.
+/// Imports input, router_probs, weights and bias of fc1, of fc2, of fc3.
 void moe(Call& call) {
     Experts of{0, layer_of(call, 2, 3), layer_of(call, 4, 5), {}};
     if (call.has(6)) of.third = layer_of(call, 6, 7);
@@ -197,7 +197,7 @@ StepScales scales_of_steps(Call& call, size_t weights, std::string_view bits_of)
     return of;
 }
 
-/// The zero point of each scale; of blocks they are packed along those, else along the columns.
+/// Returns the zero point of each scale; of blocks they are packed along those, else along the columns.
 std::vector<double> zeros_of_steps(Call& call, const StepScales& of, size_t operand) {
     const auto count = static_cast<size_t>(of.experts * of.out * of.blocks);
     std::vector<double> zeros(count, static_cast<double>(int64_t{1} << (of.bits - 1)));
@@ -213,7 +213,7 @@ std::vector<double> zeros_of_steps(Call& call, const StepScales& of, size_t oper
     return zeros;
 }
 
-/// Weights [experts, out, in * bits / 8] as floats [experts, in, out].
+/// Returns the weights [experts, out, in * bits / 8] as floats [experts, in, out].
 Layer quantised_layer(Call& call, size_t weights, size_t zero_points, std::string_view bits_of) {
     const StepScales of = scales_of_steps(call, weights, bits_of);
     const Known& scales = call.known(weights + 1, "scales");
@@ -242,7 +242,8 @@ Layer quantised_layer(Call& call, size_t weights, size_t zero_points, std::strin
     return layer;
 }
 
-/// input, router_probs; weights, scales and bias of fc1, of fc2, of fc3; their zero points; router_weights.
+/// Imports input, router_probs; weights, scales and bias of fc1, of fc2, of fc3; their zero points;
+/// router_weights.
 void quantised_moe(Call& call) {
     if (const std::string type = call.text("quant_type", "int"); type != "int")
         Call::refuse(fmt::format("quant_type {} is not taken", type));

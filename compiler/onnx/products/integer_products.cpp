@@ -45,12 +45,12 @@ ValueId centred(Call& call, size_t x, size_t operand, int64_t axis) {
 
 constexpr double lower = 128;  ///< u8 is i8, the type that arrays multiply, and so much
 
-/// Whole floats as i8 that products take; what is beyond saturates.
+/// Returns whole floats as i8 that products take; what is beyond saturates.
 ValueId whole_steps(Call& call, ValueId x) {
     return call.emit("quantize", {x}, {}, ElemType::i8, whole_numbers({0}));
 }
 
-/// u8 as i8. What only was raised to u8 is what it was before.
+/// Returns u8 as i8. What only was raised to u8 is what it was before.
 ValueId lowered(Call& call, ValueId x) {
     if (call.elem(x) == ElemType::i8) {
         const bool whole = quantize::equal(call.graph.value(x).quant, whole_numbers({0}));
@@ -81,7 +81,7 @@ ValueId raised(Call& call, ValueId x) {
     return call.emit("cast", {call.binary("add", call.cast(x, ElemType::f32), lower)}, {}, ElemType::u8);
 }
 
-/// i8 everywhere 1.
+/// Returns i8 everywhere 1.
 ValueId ones(Call& call, const Sizes& shape) {
     Call::check_made(shape);
     const std::vector<double> all(static_cast<size_t>(elements_of(shape)), 1);
@@ -89,7 +89,7 @@ ValueId ones(Call& call, const Sizes& shape) {
                                    graph::make_numbers(ElemType::i8, all), whole_numbers({0}));
 }
 
-/// Products with (x - zero), of products with x and with 1.
+/// Returns the products with (x - zero), of products with x and with 1.
 ValueId less_zero(Call& call, ValueId product, ValueId zero, ValueId of_ones) {
     if (elements_of(call.sizes(zero)) != 1) Call::refuse("its first operand has a zero point for each row");
     zero = call.cast(call.reshape(zero, {}), ElemType::i32);
@@ -103,7 +103,8 @@ ValueId accumulated(Call& call, ValueId a, ValueId b) {
     return call.reshape(y, operands.shape);
 }
 
-/// i8 `a`, less its computed zero point, times operand `b`, less the constant one in operand `b_zero`.
+/// Multiplies i8 `a`, less its computed zero point, by operand `b`, less the constant one in operand
+/// `b_zero`.
 ValueId integer_product(Call& call, ValueId a, ValueId zero, size_t b, size_t b_zero) {
     const Sizes of_a = call.sizes(a), of_b = call.shape(b);
     const ValueId w = centred(call, b, b_zero, call.rank(b) - 1);
@@ -125,7 +126,7 @@ bool is_computed(const Call& call, size_t operand) {
     return call.has(operand) && !call.in(operand).constant();
 }
 
-/// a, b, a_zero, b_zero; the result is the accumulator.
+/// Imports a, b, a_zero, b_zero; the result is the accumulator.
 void matmul_integer(Call& call) {
     ValueId y = 0;
     if (is_computed(call, 2)) {
@@ -171,7 +172,8 @@ DynamicSteps dynamic_steps(Call& call, ValueId x) {
     return {whole_steps(call, call.binary("add", steps, zero)), scale, whole_steps(call, zero)};
 }
 
-/// Scale and zero point are computed from the values, so they are tensors like others.
+/// Imports DynamicQuantizeLinear: scale and zero point are computed from the values, so they are tensors like
+/// others.
 void dynamic_quantize(Call& call) {
     const DynamicSteps made = dynamic_steps(call, call.value(0));
     call.result(0, raised(call, made.steps), Type::u8);
@@ -188,13 +190,13 @@ void scaled_result(Call& call, ValueId sums, ValueId a_scale, size_t b_scale, si
     call.result(0, y, Type::f32);
 }
 
-/// com.microsoft: a, b, b_scale, b_zero, bias. `a` gets the steps of DynamicQuantizeLinear.
+/// Imports com.microsoft: a, b, b_scale, b_zero, bias. `a` gets the steps of DynamicQuantizeLinear.
 void dynamic_matmul(Call& call) {
     const DynamicSteps a = dynamic_steps(call, call.value(0));
     scaled_result(call, integer_product(call, a.steps, a.zero, 1, 3), a.scale, 2, 4);
 }
 
-/// com.microsoft: a, b, a_scale, b_scale, a_zero, b_zero, bias.
+/// Imports com.microsoft: a, b, a_scale, b_scale, a_zero, b_zero, bias.
 void matmul_integer_to_float(Call& call) {
     if (elements_of(call.shape(2)) != 1) Call::refuse("its first operand has a scale for each row");
     const ValueId a = lowered(call, call.value(0));

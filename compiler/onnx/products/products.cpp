@@ -61,7 +61,7 @@ void import_matmul(Call& call) { call.result(matmul(call, call.value(0), call.va
 
 void import_gemm(Call& call) {
     ValueId a = call.value(0), b = call.value(1);
-    if (call.rank(0) != 2 || call.rank(1) != 2) Call::refuse("its operands are no matrices");
+    if (call.rank(0) != 2 || call.rank(1) != 2) Call::refuse("its operands are not matrices");
     if (call.integer("transA", 0) != 0) a = call.transpose(a, {1, 0});
     if (call.integer("transB", 0) != 0) b = call.transpose(b, {1, 0});
     const double alpha = call.real("alpha", 1), beta = call.real("beta", 1);

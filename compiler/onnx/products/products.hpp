@@ -6,7 +6,7 @@
 
 namespace kpu::onnx {
 
-/// A [.., M, K] times B [.., K, N] plus C, of floats.
+/// Returns A [.., M, K] times B [.., K, N] plus C, of floats.
 ValueId gemm(Call& call, ValueId a, ValueId b, std::optional<ValueId> c = std::nullopt);
 
 /// Operands of a gemm whose result, reshaped, is the product in NumPy's sense.

@@ -17,13 +17,13 @@ constexpr int64_t most_steps = 4096;
 struct Network {
     int64_t gates = 1;
     int64_t steps = 0, batch = 0, hidden = 0, directions = 1;
-    std::vector<Activation> activations;  ///< of all directions
+    std::vector<Activation> activations;  ///< activations of all directions
     double clip = 0;
     bool batch_first = false;
     std::optional<ValueId> lengths;  ///< [batch, 1]
 };
 
-/// alpha and beta stand in lists, for the activations that have them, in order.
+/// Returns the activations; alpha and beta stand in lists, for those that have them, in order.
 std::vector<Activation> activations_of(const Call& call, const std::vector<std::string>& defaults,
                                        int64_t directions) {
     const Attribute* given = call.node.find("activations");
@@ -79,7 +79,7 @@ Network network_of(Call& call, int64_t gates, const std::vector<std::string>& ac
     return net;
 }
 
-/// Row `index` of the first dimension, without it.
+/// Returns row `index` of the first dimension, without it.
 ValueId part(Call& call, ValueId x, int64_t index) {
     Sizes shape = call.sizes(x);
     if (shape[0] > 1) x = call.slice(x, 0, index, index + 1);
@@ -160,7 +160,7 @@ State lstm_step(const Cell& c, ValueId inputs, const State& before) {
     return {c.mul(gate(1, cell), c.apply(2, cell)), cell};
 }
 
-/// Initial states have the directions first, or second with layout 1.
+/// Returns an initial state; these have the directions first, or second with layout 1.
 ValueId initial(Call& call, const Network& net, size_t operand, int64_t direction, ElemType elem) {
     if (!call.has(operand)) return call.zeros({net.batch, net.hidden}, elem);
     const ValueId given = call.value(operand);
@@ -197,7 +197,7 @@ Run run_direction(Call& call, const Network& net, Step step, size_t direction, b
         State next = step(cell, part(call, all, t), run.last);
         ValueId& output = run.outputs[static_cast<size_t>(t)];
         output = next.hidden;
-        if (net.lengths) {  // behind its end a sequence keeps its state, and makes zeros
+        if (net.lengths) {  // after its end a sequence keeps its state, and makes zeros
             const ValueId inside =
                 call.emit("greater", {*net.lengths, call.number(static_cast<double>(t), ElemType::i32)}, {},
                           ElemType::u8);
@@ -246,8 +246,8 @@ void rnn(Call& call) { unroll(call, 1, rnn_step, {"Tanh"}); }
 void gru(Call& call) { unroll(call, 3, gru_step, {"Sigmoid", "Tanh"}); }
 void lstm(Call& call) { unroll(call, 4, lstm_step, {"Sigmoid", "Tanh", "Tanh"}); }
 
-/// Weights in steps, [directions, inputs, gates * hidden], as LSTM has them. `scale`: an operand that has one number for each
-/// direction or column; the zero points stand behind it.
+/// Returns weights in steps, [directions, inputs, gates * hidden], as LSTM has them. `scale`: an operand that
+/// has one number for each direction or column; the zero points follow it.
 Operand real_weights(Call& call, size_t operand, size_t scale) {
     if (call.rank(operand) != 3) Call::refuse("its weights need three dimensions");
     Sizes places{call.shape(operand)[0], 1, call.shape(operand)[2]};
@@ -261,7 +261,8 @@ Operand real_weights(Call& call, size_t operand, size_t scale) {
     return call.operand(x, Type::f32);
 }
 
-/// com.microsoft. The steps that ONNX Runtime gives inputs and states are those of the network, if it has any.
+/// Imports the operator of com.microsoft. The steps that ONNX Runtime gives inputs and states are those of
+/// the network, if it has any.
 void dynamic_lstm(Call& call) {
     constexpr size_t of_lstm = 8;
     std::vector<Operand> operands;

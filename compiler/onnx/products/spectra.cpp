@@ -15,18 +15,18 @@ const double tau = 2 * std::acos(-1.0);
 
 /// A transform along one dimension.
 struct Transform {
-    int64_t size = 0;    ///< of the operand that it takes
-    int64_t length = 0;  ///< of the transform: what the operand lacks is 0
-    int64_t parts = 1;   ///< of an element: 2 are real and imaginary
+    int64_t size = 0;    ///< size of the operand that it takes
+    int64_t length = 0;  ///< length of the transform: what the operand lacks is 0
+    int64_t parts = 1;   ///< parts of an element: 2 are real and imaginary
     int64_t results = 0;
     int64_t parts_of_result = 2;
     bool inverse = false;
 };
 
-/// The real part of a real spectrum's inverse: the other half of the spectrum mirrors this one.
+/// Returns the real part of a real spectrum's inverse: the other half of the spectrum mirrors this one.
 double mirrored(const Transform& t, int64_t k) { return k == 0 || 2 * k == t.length ? 1 : 2; }
 
-/// What part p of element n adds to part q of result k.
+/// Returns what part p of element n adds to part q of result k.
 double factor(const Transform& t, int64_t n, int64_t p, int64_t k, int64_t q) {
     const double turns = static_cast<double>(n % t.length * (k % t.length) % t.length);
     const double angle = (t.inverse ? tau : -tau) * turns / static_cast<double>(t.length);
@@ -36,7 +36,7 @@ double factor(const Transform& t, int64_t n, int64_t p, int64_t k, int64_t q) {
     return value * weight / static_cast<double>(t.length);
 }
 
-/// [size * parts, results * parts of each].
+/// Returns the matrix [size * parts, results * parts of each].
 Known matrix_of(const Transform& t) {
     const int64_t rows = t.size * t.parts, columns = t.results * t.parts_of_result;
     Call::check_made({rows, columns});
@@ -78,7 +78,7 @@ void dft(Call& call) {
     if (axis == last) Call::refuse("its axis is that of real and imaginary parts");
     const Transform t = transform_of(call, shape, axis);
     ValueId x = call.value(0);
-    if (!is_float(call.elem(x))) Call::refuse("its operand is no float");
+    if (!is_float(call.elem(x))) Call::refuse("its operand is not a float");
     x = call.slice(x, static_cast<int64_t>(axis), 0, t.size);
     const Sizes perm = swapped_perm(shape.size(), axis, last - 1);
     Sizes moved = call.sizes(x = call.transpose(x, perm));
@@ -121,20 +121,20 @@ void stft(Call& call) {
         }
     }
     const ValueId x = call.value(0);
-    if (!is_float(call.elem(x))) Call::refuse("its operand is no float");
+    if (!is_float(call.elem(x))) Call::refuse("its operand is not a float");
     const ValueId y = convolution(call, call.transpose(x, {0, 2, 1}), call.constant(weights, call.elem(x)),
                                   std::nullopt, {{t.length}, {step}, {1}, {0, 0}}, 1, call.elem(x));
     const int64_t frames = call.sizes(y)[2];
     call.result(call.transpose(call.reshape(y, {shape[0], t.results, 2, frames}), {0, 3, 1, 2}));
 }
 
-/// A constant of cosines: a - b cos + c cos of twice the angle.
+/// Makes a constant of cosines: a - b cos + c cos of twice the angle.
 void window(Call& call, double a, double b, double c) {
     const int64_t size = call.integer_of(0, "size");
     if (size < 1) Call::refuse(fmt::format("a size of {} is not taken", size));
     Call::check_made({size});
     const int64_t type = call.integer("output_datatype", static_cast<int64_t>(Type::f32));
-    if (type != static_cast<int64_t>(Type::f32)) Call::refuse("its result is no float");
+    if (type != static_cast<int64_t>(Type::f32)) Call::refuse("its result is not a float");
     const auto period = static_cast<double>(call.integer("periodic", 1) != 0 ? size : size - 1);
     Known result{Type::f32, {size}, {}, {}};
     for (int64_t i = 0; i < size; ++i) {

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int64_t most = int64_t{1} << 30;  ///< products of two fit
 
-/// As many windows as strides fit, the pads shared; an odd one goes behind (SAME_UPPER) or before.
+/// Pads so that there are as many windows as strides fit, the pads shared; an odd one goes after (SAME_UPPER)
+/// or before.
 void pad_same(Window& window, const Sizes& spatial, bool upper) {
     for (size_t d = 0; d < window.rank(); ++d) {
         const int64_t count = (spatial[d] + window.strides[d] - 1) / window.strides[d];

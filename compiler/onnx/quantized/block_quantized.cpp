@@ -14,7 +14,7 @@
 namespace kpu::onnx {
 namespace {
 
-/// Of g_idx, the block of each of the k rows; empty where those are the blocks in order.
+/// Returns, from g_idx, the block of each of the k rows; empty where those are the blocks in order.
 Sizes groups_of(Call& call, int64_t k, int64_t size, int64_t blocks) {
     if (!call.has(4)) return {};
     Sizes groups = call.ints_of(4, "g_idx");
@@ -51,7 +51,7 @@ NBits nbits_of(const Call& call) {
     return of;
 }
 
-/// [K, N], less `lower`.
+/// Returns the steps [K, N], less `lower`.
 graph::Data steps_of(const NBits& of, const PackedNumbers& packed) {
     constexpr int64_t side = 64;  // squares that stay in the cache
     const graph::NewData made = graph::new_data(static_cast<uint64_t>(of.k * of.n));
@@ -65,7 +65,7 @@ graph::Data steps_of(const NBits& of, const PackedNumbers& packed) {
     return made.data;
 }
 
-/// [blocks, N], less `lower`; packed, or floats.
+/// Returns the zero points [blocks, N], less `lower`; packed, or floats.
 std::vector<double> zeros_of(Call& call, const NBits& of) {
     std::vector<double> zeros(static_cast<size_t>(of.blocks * of.n), 0);
     if (!call.has(3)) return zeros;
@@ -85,7 +85,7 @@ std::vector<double> zeros_of(Call& call, const NBits& of) {
     return zeros;
 }
 
-/// (step - zero point) * scale.
+/// Returns (step - zero point) * scale.
 graph::Data floats_of(const NBits& of, const graph::Data& steps, const Known& scales,
                       const std::vector<double>& zeros, const Sizes& groups, ElemType elem) {
     const auto columns = static_cast<size_t>(of.n);
@@ -105,7 +105,8 @@ graph::Data floats_of(const NBits& of, const graph::Data& steps, const Known& sc
     return made.data;
 }
 
-/// A times a matrix [N, K] in blocks along K, packed [N, blocks, bytes of a block]; A, B, scales, zero points, g_idx, bias.
+/// Imports A times a matrix [N, K] in blocks along K, packed [N, blocks, bytes of a block]; A, B, scales,
+/// zero points, g_idx, bias.
 void matmul_nbits(Call& call) {
     const NBits of = nbits_of(call);
     if (!call.in(1).constant()) call.known(1, "weights");
@@ -142,7 +143,7 @@ struct BlockTable {
     int64_t lower = 0;
 };
 
-/// Numbers of u4 have a byte each when they are read.
+/// Returns the type of a table: numbers of u4 have a byte each when they are read.
 Type table_type(const Operand& data) { return data.tensor && data.tensor->nibbles ? Type::u4 : data.type; }
 
 /// The numbers of a byte are side by side along the last dimension.
@@ -167,7 +168,7 @@ BlockTable table_of(Call& call, int64_t bits) {
     return table;
 }
 
-/// Zero points, less what the table is lower; packed as it is.
+/// Returns zero points, less what the table is lower; packed as it is.
 std::optional<ValueId> table_zeros(Call& call, const BlockTable& table, const Sizes& blocks, int64_t bits) {
     const bool bytes = table_type(call.in(0)) == Type::u8;
     if (!call.has(3)) {
@@ -187,7 +188,8 @@ std::optional<ValueId> table_zeros(Call& call, const BlockTable& table, const Si
     return call.constant(zeros, ElemType::f32);
 }
 
-/// Rows of the table, then (number - zero point) * scale of those alone: the table stays one byte a number.
+/// Gathers rows of the table, then (number - zero point) * scale of those alone: the table stays one byte a
+/// number.
 void gather_block_quantized(Call& call) {
     const int64_t bits = call.integer("bits", 4), size = call.integer("block_size", 128);
     const BlockTable table = table_of(call, bits);

@@ -4,16 +4,17 @@
 
 namespace kpu::onnx {
 
-/// The code of a number: the exponent of its size as f32, one more if it is between two powers; 255 of NaN and infinities.
+/// Returns the code of a number: the exponent of its size as f32, one more if it is between two powers; 255
+/// of NaN and infinities.
 uint8_t e8m0_of(double value);
-/// The code that stands for the number.
+/// Returns the code that stands for the number.
 uint8_t e8m0_of_power(double power);
-/// 2^(code - 127), NaN of 255.
+/// Returns 2^(code - 127), NaN of 255.
 double number_of_e8m0(uint8_t code);
 
-/// Bytes of numbers, as the operator's attributes `round_mode` and `saturate` say.
+/// Returns the bytes of numbers, as the operator's attributes `round_mode` and `saturate` say.
 ValueId to_e8m0(Call& call, ValueId x);
-/// Numbers of bytes, in f32.
+/// Returns the numbers of bytes, in f32.
 ValueId from_e8m0(Call& call, ValueId x);
 
 }  // namespace kpu::onnx

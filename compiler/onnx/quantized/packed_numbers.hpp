@@ -27,7 +27,7 @@ class PackedNumbers {
         }
     }
     size_t bytes() const { return size_; }
-    /// Number i of a row that begins at a byte.
+    /// Returns the number i of a row that begins at a byte.
     int64_t at(int64_t first_byte, int64_t i) const {
         const auto place = static_cast<size_t>(first_byte + i / each_);
         const int64_t byte = file_ != nullptr ? file_->data.bytes[place] : known_->ints[place];

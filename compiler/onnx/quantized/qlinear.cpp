@@ -11,10 +11,10 @@
 namespace kpu::onnx {
 namespace {
 
-/// Where the operands of the operator of floats are.
+/// Form of an operator: where the operands of the operator of floats are.
 struct Form {
     std::string_view type, plain;
-    Sizes quantised;    ///< where numbers stand, behind them scale and zero point
+    Sizes quantised;    ///< positions of quantised operands, each followed by scale and zero point
     size_t result;      ///< where scale and zero point of the result stand
     int64_t bias = -1;  ///< integers in steps of the product
     bool many = false;  ///< the last of the quantised operands may be repeated
@@ -41,7 +41,7 @@ const std::vector<Form>& forms() {
     return table;
 }
 
-/// The dimension of the output channels: of weights, whose scales may be one for each.
+/// Returns the dimension of the output channels: of weights, whose scales may be one for each.
 int64_t channels_axis(const Call& call, const Form& form, size_t operand) {
     if (form.plain == "Conv" || (form.plain == "Gemm" && call.integer("transB", 0) != 0)) return 0;
     return call.rank(operand) - 1;
@@ -66,7 +66,7 @@ ValueId real_bias(Call& call, const Form& form) {
     return call.binary("mul", call.cast(call.value(at), ElemType::f32), scales);
 }
 
-/// Of the operand and of the result; weights are as ever.
+/// True if the operand and the result have their channels last; weights are as ever.
 bool has_channels_last(const Call& call) { return call.integer("channels_last", 0) != 0; }
 
 std::vector<Operand> real_operands(Call& call, const Form& form) {

@@ -54,7 +54,7 @@ bool constant_scales(const Call& call, size_t scale) {
     return call.in(scale).constant() && (!call.has(scale + 1) || call.in(scale + 1).constant());
 }
 
-/// Scales or zero points as a tensor that broadcasts to `shape`.
+/// Spreads scales or zero points to a tensor that broadcasts to `shape`.
 ValueId spread(Call& call, size_t operand, const Sizes& shape, int64_t given_axis, int64_t block,
                ElemType elem) {
     ValueId x = call.value(operand);
@@ -79,7 +79,8 @@ ValueId spread(Call& call, size_t operand, const Sizes& shape, int64_t given_axi
     return whole[axis] == shape[axis] ? x : call.slice(x, static_cast<int64_t>(axis), 0, shape[axis]);
 }
 
-/// (x - zero) * scale by arithmetic: for scales that are computed, and integers that also stand for themselves.
+/// Computes (x - zero) * scale by arithmetic: for scales that are computed, and integers that also stand for
+/// themselves.
 ValueId real_of(Call& call, size_t operand, int64_t axis, int64_t block, ElemType elem) {
     const Sizes shape = call.shape(operand);
     ValueId x = call.cast(call.value(operand), ElemType::f32);
@@ -89,7 +90,7 @@ ValueId real_of(Call& call, size_t operand, int64_t axis, int64_t block, ElemTyp
                      elem);
 }
 
-/// u4 as i4, 8 lower with its zero points: the type of weights that arrays multiply.
+/// Returns u4 as i4, 8 lower with its zero points: the type of weights that arrays multiply.
 ValueId lowered_nibbles(Call& call, size_t operand, BoundQuant quant) {
     const Tensor& tensor = *call.in(operand).tensor;
     const graph::NewData made = graph::new_data(tensor.data.size);
@@ -126,7 +127,7 @@ ValueId dequantised(Call& call, size_t x, int64_t axis, int64_t block, ElemType 
 
 namespace {
 
-/// The type of the zero point, of output_dtype, or uint8.
+/// Returns the type of the zero point, of output_dtype, or uint8.
 Type quantized_type(Call& call) {
     if (call.has(2) && call.in(2).tensor && call.in(2).tensor->nibbles) return Type::u4;
     if (call.has(2)) return call.type(2);
@@ -141,12 +142,12 @@ bool all_zero(const Known& known) {
     return true;
 }
 
-/// Of 2 and 4 bits, in a byte whose type does not saturate there.
+/// True for types of 2 and 4 bits, in a byte whose type does not saturate there.
 bool is_narrower(Type type) {
     return packed_bits(type) > 0 && elem_of(type) != ElemType::i4 && !is_real(type);
 }
 
-/// saturate(round(x / scale) + zero), by arithmetic.
+/// Computes saturate(round(x / scale) + zero), by arithmetic.
 ValueId computed_steps(Call& call, int64_t axis, int64_t block, Type type) {
     const Sizes shape = call.shape(0);
     const ValueId x = call.cast(call.value(0), ElemType::f32);
@@ -162,7 +163,7 @@ ValueId computed_steps(Call& call, int64_t axis, int64_t block, Type type) {
     return call.emit("cast", {steps}, {}, elem_of(type));
 }
 
-/// x / scale, rounded: there are no steps, and a zero point is 0.
+/// Computes x / scale, rounded: there are no steps, and a zero point is 0.
 void quantize_to_small_float(Call& call, Type type) {
     const int64_t axis = call.integer("axis", 1), block = call.integer("block_size", 0);
     if (call.has(2) && !all_zero(call.known(2, "zero points")))
@@ -205,10 +206,10 @@ std::shared_ptr<const graph::Blocks> blocks_of(graph::Data steps, const Known& s
 
 namespace {
 
-/// What u4 has above i4.
+/// Returns what u4 has above i4.
 double above_i4(Type type) { return type == Type::u4 ? 8 : 0; }
 
-/// Numbers of 4 bits as i4.
+/// Returns the numbers of 4 bits as i4.
 template <class Number>
 graph::Data nibbles_of(Type type, size_t count, const Number& number) {
     const graph::NewData steps = graph::new_data(graph::data_bytes(ElemType::i4, count));
@@ -218,15 +219,15 @@ graph::Data nibbles_of(Type type, size_t count, const Number& number) {
     return steps.data;
 }
 
-/// Zero points of u4 are 8 lower, as its steps are.
+/// Returns the zero points; those of u4 are 8 lower, as its steps are.
 std::vector<double> points_of(Type type, const Known& scales, const Known* zeros) {
     std::vector<double> points(scales.size(), -above_i4(type));
     for (size_t i = 0; zeros != nullptr && i < zeros->size(); ++i) points[i] += zeros->number(i);
     return points;
 }
 
-/// A constant with scales of its own for each block along an axis, and for whatever lies beside it. It becomes floats
-/// here, as (x - zero) * scale in f32; of 4 bits it keeps its blocks too.
+/// Returns a constant with scales of its own for each block along an axis, and for whatever lies beside it.
+/// It becomes floats here, as (x - zero) * scale in f32; of 4 bits it keeps its blocks too.
 std::optional<ValueId> blocks_as_floats(Call& call, int64_t given_axis, int64_t block, ElemType elem) {
     if (block < 1 || !call.in(0).constant() || !constant_scales(call, 1)) return std::nullopt;
     const bool nibbles = call.in(0).tensor && call.in(0).tensor->nibbles;

@@ -13,7 +13,7 @@ namespace {
 /// L1, a few columns at a time.
 constexpr int64_t row_of_whole = 2048, row_of_columns = 512;
 
-/// The fewest equal parts of a row that fit; 0: there are none of some size.
+/// Returns the fewest equal parts of a row that fit; 0: there are none of some size.
 int64_t parts_of_row(ElemType elem, int64_t width, const TileRoom& room) {
     constexpr int64_t shortest = 32;
     if (room.fits(elem, width)) return 1;
@@ -31,7 +31,7 @@ ValueId reshaped(Rewriter& rewriter, const Node& node, ValueId value, std::vecto
                         graph::attributes({graph::ints("target_shape", std::move(shape))}), options);
 }
 
-/// Row i is parts i * parts, i * parts + 1, ..., also where i counts from the end.
+/// Returns rows of places: row i is parts i * parts, i * parts + 1, ..., also where i counts from the end.
 ValueId places_of_parts(Rewriter& rewriter, const Node& node, ValueId rows, int64_t parts) {
     std::vector<double> numbers(static_cast<size_t>(parts));
     std::iota(numbers.begin(), numbers.end(), 0.0);

@@ -52,7 +52,7 @@ class Parts {
         return add("div", {centred, times(root, 1 / (std::sqrt(count) * scale))});
     }
 
-    /// The last node, with scale and bias of the node's where it has them.
+    /// Makes the last node, with scale and bias of the node's where it has them.
     void finish(NodeId id, ValueId result) {
         std::vector<ValueId> more(node_.inputs.begin() + 1, node_.inputs.end());
         for (size_t i = 0; i < more.size(); ++i) result = add(i == 0 ? "mul" : "add", {result, more[i]});

@@ -15,7 +15,7 @@ class Pieces {
     Pieces(Rewriter& rewriter, const Node& node) : rewriter_(rewriter), node_(node) {}
 
     const graph::Value& of(ValueId id) const { return rewriter_.graph.value(id); }
-    /// What it makes has the type of its first operand, or this one.
+    /// Adds a node whose result has the type of its first operand, or this one.
     ValueId add(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs = {},
                 ElemType elem = ElemType::none) {
         const graph::Value& first = of(operands[0]);
@@ -62,7 +62,7 @@ class Pieces {
 
 // ---- where the largest element is
 
-/// Along `axis`, which stays with size 1.
+/// Results along `axis`, which stays with size 1.
 struct Found {
     ValueId greatest, place;
 };
@@ -82,7 +82,7 @@ class Search {
             graph::attributes({graph::ints("axes", {axis}), graph::integer("keepdims", 1)});
         return {pieces_.add(largest_ ? "reduce_max" : "reduce_min", {x}, attrs), place(x, axis)};
     }
-    /// Of several that were found, side by side along an axis, the place of the best.
+    /// Returns, of several that were found, side by side along an axis, the place of the best.
     ValueId best(const Found& of, int64_t axis) {
         return pieces_.gathered(of.place, place(of.greatest, axis), axis);
     }
@@ -183,7 +183,7 @@ int64_t power_of_two(int64_t least) {
     return power;
 }
 
-/// Bytes that a row of top_k has in a tile: elements, places of all, and of k both.
+/// Returns the bytes that a row of top_k has in a tile: elements, places of all, and of k both.
 uint64_t row_bytes(ElemType elem, int64_t n, int64_t k) {
     const auto count = static_cast<uint64_t>(n + k);
     return packed_bytes(elem, count) + 4 * static_cast<uint64_t>(power_of_two(n) + k);

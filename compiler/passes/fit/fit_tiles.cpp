@@ -55,7 +55,7 @@ graph::NodeOptions like(const Graph& graph, const Node& node, ValueId value) {
     return {node.source, of.name + ".part", of.elem, of.quant};
 }
 
-/// One long dimension as two, of which the second fits.
+/// Splits one long dimension in two, of which the second fits.
 bool reduce_halves(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
@@ -74,7 +74,7 @@ bool reduce_halves(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room
     return true;
 }
 
-/// One long dimension in two pieces, of which the first has such a divisor.
+/// Splits one long dimension in two pieces, of which the first has such a divisor.
 bool reduce_pieces(Rewriter& rewriter, NodeId id, size_t d, const TileRoom& room) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
@@ -192,7 +192,7 @@ bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room) {
 
 namespace {
 
-/// Whether X and Y are too large with these dimensions whole, of which one can be left for a second node.
+/// True if X and Y are too large with these dimensions whole, of which one can be left for a second node.
 bool is_too_large(const graph::Value& x, const Dims& y, const std::vector<size_t>& whole,
                   const TileRoom& room) {
     if (whole.size() < 2) return false;

@@ -5,36 +5,38 @@
 
 namespace kpu::passes {
 
-/// Of the elements behind a dimension, which stand together in memory, those that a tile has to hold together: moving
-/// shorter runs takes longer than nodes that read and write whole ones once more.
+/// Returns how many of the elements after a dimension, which stand together in memory, a tile has to hold
+/// together: moving shorter runs takes longer than nodes that read and write whole ones once more.
 int64_t run_behind(const graph::Value& x, size_t d);
 
-/// What two iterations in flight may need of L1.
+/// Room of two iterations in flight in L1.
 class TileRoom {
   public:
     TileRoom(uint64_t l1_bytes, const graph::Supports& device) : supports(device), l1_bytes_(l1_bytes) {}
-    /// Whether tiles with so many elements of this type, operands and results together, fit.
+    /// True if tiles with so many elements of this type, operands and results together, fit.
     bool fits(ElemType elem, int64_t elements) const {
         return has(packed_bytes(elem, static_cast<uint64_t>(elements)));
     }
     bool has(uint64_t bytes) const { return 2 * (bytes + slack) <= l1_bytes_; }
 
-    const graph::Supports& supports;  ///< of the device
+    const graph::Supports& supports;  ///< support of the device
 
   private:
     static constexpr uint64_t slack = 1024;  ///< scales, single results, alignment
     uint64_t l1_bytes_;
 };
 
-/// A divisor of a length that fits, `run` elements behind each: the largest that leaves fewer parts than it has elements,
-/// else, if the length itself does not fit in any way, one near what fits; 1 when there is none.
+/// Returns a divisor of a length that fits, `run` elements per index: the largest that leaves fewer parts
+/// than it has elements, else, if the length itself does not fit in any way, one near what fits; 1 when there
+/// is none.
 int64_t divisor_that_fits(int64_t length, int64_t run, ElemType elem, const TileRoom& room);
-/// About the most elements that fit, `run` behind each.
+/// Returns about the most elements that fit, `run` per index.
 int64_t most_that_fit(int64_t length, int64_t run, ElemType elem, const TileRoom& room);
-/// What is behind parts of that size, for a length that does not fit in any way; 0: it does, or parts cannot be made.
+/// Returns what is left after parts of that size, for a length that does not fit in any way; 0: it does, or
+/// parts cannot be made.
 int64_t rest_of_parts(int64_t length, int64_t run, ElemType elem, const TileRoom& room);
 
-/// Of a slice: elements [first, end) of one dimension.
+/// Returns the attributes of a slice: elements [first, end) of one dimension.
 inline BoundAttrs slice_of(int64_t axis, int64_t first, int64_t end) {
     return graph::attributes({graph::ints("starts", {first}), graph::ints("ends", {end}),
                               graph::ints("axes", {axis}), graph::ints("steps", {1})});
@@ -45,11 +47,11 @@ using FitRule = bool (*)(Rewriter& rewriter, NodeId id, const TileRoom& room);
 
 /// Sums, maxima, norms of more than a tile: of parts first, then of the results.
 bool fit_reduction(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// Places of the largest or least element of long rows: of parts, then of the best of each.
+/// Fits a search for places of the largest or least element of long rows: of parts, then of the best of each.
 bool fit_search(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// The first k of long rows: of parts, then of what is left of each.
+/// Fits the first k of long rows: of parts, then of what is left of each.
 bool fit_top_k(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// What stands at the places that a search gives, in long rows: in pieces of them.
+/// Gathers what stands at the places that a search gives, in pieces of long rows.
 bool fit_gathered(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Pools over whole images: along one dimension first.
 bool fit_global_pool(Rewriter& rewriter, NodeId id, const TileRoom& room);
@@ -64,7 +66,7 @@ bool fit_long_resize(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_pooled_line(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Running sums of long rows: of parts, and of their sums.
 bool fit_running_sum(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// Softmax and norms of long rows: reductions, and elementwise nodes, which can be cut anywhere.
+/// Fits softmax and norms of long rows: reductions, and elementwise nodes, which can be cut anywhere.
 bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_norm(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Convolutions of groups whose weights fill L1: one for each group, on slices of the channels.
@@ -73,7 +75,8 @@ bool fit_groups(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_lookup(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Lookups in large tables: a kernel copies the rows from where they are.
 bool fit_gather(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// Transposed convolutions of images that do not fit: to a result of `strides` times the operand, which can be cut.
+/// Fits transposed convolutions of images that do not fit: to a result of `strides` times the operand, which
+/// can be cut.
 bool fit_transposed(Rewriter& rewriter, NodeId id, const TileRoom& room);
 
 }  // namespace kpu::passes

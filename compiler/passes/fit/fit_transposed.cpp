@@ -8,13 +8,13 @@
 namespace kpu::passes {
 namespace {
 
-/// What becomes of one spatial dimension: X gets zeros behind, Y is cut off behind.
+/// Changes of one spatial dimension: X gets zeros at its end, Y is cut off at its end.
 struct Evened {
     int64_t x = 0, y = 0;
     int64_t pad_behind = 0, output_padding = 0;
 };
 
-/// Nothing where pads reach beyond a window.
+/// Returns the changes; nothing where pads reach beyond a window.
 std::optional<Evened> even_out(const Node& node, size_t d, int64_t x, int64_t w, int64_t y) {
     const int64_t step = ints_of(node, "strides")[d], reach = ints_of(node, "dilations")[d] * (w - 1) + 1,
                   before = ints_of(node, "pads")[d];
@@ -28,7 +28,7 @@ std::optional<Evened> even_out(const Node& node, size_t d, int64_t x, int64_t w,
     return even;
 }
 
-/// Whether one image whole and a few columns of the result fit.
+/// True if one image whole and a few columns of the result fit.
 bool image_fits(const graph::Value& x, const graph::Value& w, const graph::Value& y, int64_t groups,
                 const TileRoom& room) {
     constexpr int64_t few = 16;

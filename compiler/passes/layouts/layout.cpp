@@ -32,8 +32,8 @@ bool keep_dimensions(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// The operand A of a product is reshape(transpose(x)), [N, ...] to [N, K]: the constant B has its rows in the
-/// order of x instead.
+/// Transposes weights: the operand A of a product is reshape(transpose(x)), [N, ...] to [N, K]: the constant
+/// B has its rows in the order of x instead.
 bool transpose_weights(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
@@ -70,7 +70,8 @@ bool transpose_weights(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// The dimension of `x` with which a run begins; nothing: its dimensions do not follow each other there.
+/// Returns the dimension of `x` with which a run begins; nothing: its dimensions do not follow each other
+/// there.
 std::optional<size_t> begin_of(const Run& run, const std::vector<int>& perm, const Dims& x) {
     std::optional<size_t> begin, last;
     for (size_t d = run.from; d < run.from_end; ++d) {
@@ -90,7 +91,8 @@ bool scales_have_axis(const graph::Value& value) {
     return value.quant && value.quant.kind != proto::Quant::PER_TENSOR;
 }
 
-/// reshape(transpose(x)) becomes transpose(reshape(x)) where the dimensions that are joined, or cut, are neighbours in x.
+/// Rewrites reshape(transpose(x)) as transpose(reshape(x)) where the dimensions that are joined, or cut, are
+/// neighbours in x.
 bool reshape_first(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];
@@ -127,7 +129,7 @@ bool reshape_first(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// One round of search. Result: whether another one may find more.
+/// Makes one round of search. True if another one may find more. Result: whether another one may find more.
 bool assign_once(Graph& graph, bool host_layout) {
     {
         Rewriter rewriter(graph);

@@ -284,7 +284,7 @@ std::vector<std::pair<NodeId, Perm>> Layouts::spread(NodeId from, const Perm& or
     return result;
 }
 
-/// Of the orders that edges of the component ask for, those of the largest arrays are tried.
+/// Tries orders that edges of the component ask for, those of the largest arrays.
 bool Layouts::improve(const Component& component) {
     constexpr size_t most_tries = 24;
     struct Try {
@@ -304,7 +304,7 @@ bool Layouts::improve(const Component& component) {
     return better;
 }
 
-/// Free nodes that read each other's results.
+/// Returns free nodes that read each other's results.
 std::vector<Layouts::Component> Layouts::components() const {
     std::vector<NodeId> parent(graph_.nodes.size());
     std::iota(parent.begin(), parent.end(), 0);

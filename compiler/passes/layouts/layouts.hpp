@@ -14,7 +14,7 @@ namespace kpu::passes {
 
 using Perm = std::vector<int>;
 Perm identity(size_t rank);
-/// compose(a, b)[i] = a[b[i]]
+/// Returns compose(a, b)[i] = a[b[i]].
 Perm compose(const Perm& a, const Perm& b);
 
 class Layouts {
@@ -25,20 +25,22 @@ class Layouts {
     void search();
 
     bool free(NodeId node) const { return free_[node]; }
-    /// Dimension i of what a free node makes is dimension order(node)[i] of what it made before.
+    /// Returns the order: dimension i of what a free node makes is dimension order(node)[i] of what it made
+    /// before.
     const Perm& order(NodeId node) const { return orders_[node]; }
-    /// Whether a free node wants this operand in its own order of dimensions.
+    /// True if a free node wants this operand in its own order of dimensions.
     bool follows(NodeId node, size_t operand) const;
     ValueId root(ValueId value) const { return roots_[value]; }
-    /// Dimension d of the value is dimension relation(value)[d] of its root.
+    /// Returns the relation: dimension d of the value is dimension relation(value)[d] of its root.
     const Perm& relation(ValueId value) const { return relations_[value]; }
-    /// The order in which an input of the graph is read most often, in dimensions of the value.
+    /// Returns the order in which an input of the graph is read most often, in dimensions of the value.
     Perm wanted_order(ValueId input) const;
 
   private:
     struct Cost {
         uint64_t moved = 0;  ///< bits of elements that transposes move
-        uint64_t early = 0;  ///< of these before free nodes, which had better stay with what made the value
+        /// Number of these before free nodes, which had better stay with what made the value.
+        uint64_t early = 0;
         bool operator<(const Cost& o) const { return moved != o.moved ? moved < o.moved : early < o.early; }
     };
     struct Wish {
@@ -56,7 +58,7 @@ class Layouts {
     };
     struct Edge {
         ValueId value;
-        bool made;  ///< by the node; else read
+        bool made;  ///< made by the node; else read
     };
     using Component = std::vector<NodeId>;
 
@@ -68,7 +70,7 @@ class Layouts {
     Cost cost_of(const Class& c) const;
     void wish(ValueId value, const Perm& order, int readers, bool free);
     void set_order(NodeId node, const Perm& order);
-    /// Order of the class of an edge when the node has this one, and back.
+    /// Returns the order of the class of an edge when the node has this one, and back.
     Perm class_order(const Edge& edge, const Perm& order) const {
         return compose(relations_[edge.value], order);
     }
@@ -87,8 +89,8 @@ class Layouts {
     std::vector<Perm> relations_;
     std::vector<bool> free_;
     std::vector<Perm> orders_;
-    std::vector<Class> classes_;                     ///< by root
-    std::vector<std::vector<NodeId>> free_readers_;  ///< by root
+    std::vector<Class> classes_;                     ///< indexed by root
+    std::vector<std::vector<NodeId>> free_readers_;  ///< indexed by root
     std::vector<int32_t> component_of_;
     Cost cost_;
 };

@@ -38,14 +38,14 @@ class LayoutRewriter {
     /// A class of values (layouts.hpp): the orders in which it exists.
     struct Array {
         std::vector<Stored> stored;
-        std::vector<Node> transposes;  ///< of the old graph, not used yet to name new ones
+        std::vector<Node> transposes;  ///< transposes of the old graph, not used yet to name new ones
         int32_t maker = -1;            ///< in nodes_
         int32_t reader = -1;
     };
 
     Array& array_of(ValueId value) { return arrays_[layouts_.root(value)]; }
 
-    /// A value that is there gets another order of dimensions.
+    /// Gives a value that is there another order of dimensions.
     void reorder(ValueId id, const Perm& order) {
         graph::Value& value = graph_.value(id);
         value.shape = graph::permuted(shapes_[id], order);
@@ -58,7 +58,7 @@ class LayoutRewriter {
         return quant;
     }
 
-    /// The value that holds what `value` was, in this order of its dimensions.
+    /// Returns the value that holds what `value` was, in this order of its dimensions.
     ValueId get(ValueId value, const Perm& order) {
         const Perm wanted = compose(layouts_.relation(value), order);
         Array& array = array_of(value);
@@ -110,7 +110,7 @@ class LayoutRewriter {
         arrays_[id].stored.push_back({order, id});
     }
 
-    /// Dimension i of the port's value is dimension order[i] of what it was.
+    /// Sets the host's order: dimension i of the port's value is dimension order[i] of what it was.
     static void set_host_order(graph::Port& port, const Perm& order) {
         const Perm host = port.perm.empty() ? identity(order.size()) : port.perm;
         port.perm = compose(graph::inverse(order), host);
@@ -161,7 +161,8 @@ class LayoutRewriter {
         return !vector && shapes_[node.inputs[operand]].rank == shapes_[node.outputs[0]].rank;
     }
 
-    /// An operand that stays in its own order; constants that are broadcast get all dimensions, and follow.
+    /// Returns an operand that stays in its own order; constants that are broadcast get all dimensions, and
+    /// follow.
     ValueId operand(const Node& node, ValueId id, const Perm& order) {
         const size_t rank = shapes_[id].rank;
         const bool broadcast = !order.empty() && is_elementwise(node) && graph_.value(id).constant() &&
@@ -179,7 +180,7 @@ class LayoutRewriter {
                                    reordered(quant, order));
     }
 
-    /// axis, axes, pads, sizes and scales mean dimensions of X.
+    /// Adapts axis, axes, pads, sizes and scales to the dimensions of X.
     void adapt_attributes(Node& node, const Perm& order) const {
         const Perm places = graph::inverse(order);
         const auto moved = [&](int64_t axis) {
@@ -221,9 +222,9 @@ class LayoutRewriter {
     Graph& graph_;
     const Layouts& layouts_;
     bool host_layout_;
-    std::vector<Dims> shapes_;  ///< of the old graph
+    std::vector<Dims> shapes_;  ///< shapes of the old graph
     std::vector<BoundQuant> quants_;
-    std::vector<Array> arrays_;  ///< by root
+    std::vector<Array> arrays_;  ///< indexed by root
     std::vector<Node> nodes_;
 };
 

@@ -1,6 +1,6 @@
-// Reshapes behind products move behind the elementwise nodes and norms that follow: products of many dimensions
-// are computed as [rows, columns], and what is added and activated behind them joins their group. Concatenations of
-// products move behind activations too.
+// Reshapes after products move after the elementwise nodes and norms that follow: products of many dimensions
+// are computed as [rows, columns], and what is added and activated after them joins their group.
+// Concatenations of products move after activations too.
 #include <algorithm>
 #include <optional>
 
@@ -13,7 +13,7 @@ namespace {
 
 int64_t last(const Dims& shape) { return shape.rank == 0 ? 1 : shape[shape.rank - 1U]; }
 
-/// The reshape that makes a value, if it keeps the last dimension.
+/// Returns the reshape that makes a value, if it keeps the last dimension.
 const Node* row_reshape(const Rewriter& rewriter, ValueId value) {
     const Node* node = rewriter.producer(value);
     if (node == nullptr || !is(*node, "reshape")) return nullptr;
@@ -24,7 +24,7 @@ const Node* row_reshape(const Rewriter& rewriter, ValueId value) {
                                                                                                : nullptr;
 }
 
-/// A product, or what elementwise nodes and norms made of one.
+/// True for a product, or what elementwise nodes and norms made of one.
 bool comes_of_product(const Rewriter& rewriter, ValueId value) {
     std::vector<ValueId> waiting{value};
     for (int steps = 0; steps < 24 && !waiting.empty(); ++steps) {
@@ -49,7 +49,7 @@ bool works_on_rows(const Graph& graph, const Node& node) {
            from_front(node.attrs.integer("axis", 0), shape.rank) + 1 == shape.rank;
 }
 
-/// A constant that is the same for all rows.
+/// True for a constant that is the same for all rows.
 bool same_for_rows(const graph::Value& value) {
     const auto elements = static_cast<int64_t>(value.elements());
     return value.constant() && !value.quant && (elements == 1 || elements == last(value.shape));
@@ -85,8 +85,9 @@ class Sink {
         return value.shape == whole || same_for_rows(value) || before_reshape(value, whole);
     }
 
-    /// The shape of an operand that is broadcast to the result, as it is broadcast to what stands before the reshape: a
-    /// mask for all heads, where these are cut in two dimensions. Nothing where it would change along a joined one.
+    /// Returns the shape of an operand that is broadcast to the result, as it is broadcast to what stands
+    /// before the reshape: a mask for all heads, where these are cut in two dimensions. Nothing where it
+    /// would change along a joined one.
     std::optional<Dims> before_reshape(const graph::Value& value, const Dims& whole) const {
         if (value.shape.rank > whole.rank || has_quant(value)) return std::nullopt;
         Dims own;  // of the result's rank
@@ -105,7 +106,7 @@ class Sink {
         return result;
     }
 
-    /// The shape in front of a reshape that can move behind this node.
+    /// Finds the shape before a reshape that can move after this node.
     bool find_rows(const Node& node) {
         const bool elementwise = is_elementwise(node);
         const size_t candidates = elementwise ? node.inputs.size() : 1;
@@ -122,7 +123,7 @@ class Sink {
         return false;
     }
 
-    /// An operand with the rows of the product.
+    /// Returns an operand with the rows of the product.
     ValueId operand(const Node& node, size_t i) {
         const ValueId id = node.inputs[i];
         const graph::Value value = graph_.value(id);
@@ -161,7 +162,7 @@ class Sink {
 
 }  // namespace
 
-/// So it joins their groups, and their results need not be kept until all are there.
+/// Computes parts, so that they join their groups, and their results need not be kept until all are there.
 bool compute_parts(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];

@@ -12,7 +12,7 @@ struct Product {
     std::vector<ValueId> factors;
 };
 
-/// Inner nodes count only as long as nobody else reads them: a factor stays a factor.
+/// Multiplies out. Inner nodes count only as long as nobody else reads them: a factor stays a factor.
 void multiply_out(const Rewriter& rewriter, ValueId value, NodeId reader, int depth, Product& product) {
     const Graph& graph = rewriter.graph;
     const Node* node = rewriter.producer(value);
@@ -51,7 +51,7 @@ Product product_of(const Rewriter& rewriter, ValueId value, NodeId reader) {
     return product;
 }
 
-/// The product that a node itself is.
+/// Returns the product that a node itself is.
 Product product_at(const Rewriter& rewriter, NodeId id) {
     const Node& node = rewriter.graph.nodes[id];
     Product product;
@@ -66,13 +66,13 @@ Product product_at(const Rewriter& rewriter, NodeId id) {
     return product;
 }
 
-/// Constants of models are rounded to their type.
+/// True for nearly equal numbers: constants of models are rounded to their type.
 bool near(const Graph& graph, ValueId value, double number, double expected) {
     const double tolerance = graph.value(value).elem == ElemType::f32 ? 1e-5 : 4e-3;
     return std::fabs(number - expected) <= tolerance * std::fabs(expected);
 }
 
-/// value = 1 + f: the node that makes f.
+/// Matches value = 1 + f: returns the node that makes f.
 const Node* beside_one(const Rewriter& rewriter, ValueId value) {
     const Node* sum = rewriter.producer(value);
     if (sum == nullptr || !is(*sum, "add")) return nullptr;
@@ -83,7 +83,7 @@ const Node* beside_one(const Rewriter& rewriter, ValueId value) {
     return nullptr;
 }
 
-/// value = 1 + 0.044715 x^2, or x + 0.044715 x^3 when `power` is 3.
+/// Matches value = 1 + 0.044715 x^2, or x + 0.044715 x^3 when `power` is 3.
 bool is_cubic(const Rewriter& rewriter, ValueId value, ValueId x, size_t power) {
     const Graph& graph = rewriter.graph;
     const Node* sum = rewriter.producer(value);
@@ -109,7 +109,7 @@ bool is_tanh_argument(const Rewriter& rewriter, const Node& tanh, ValueId x) {
     return is_cubic(rewriter, u.factors[0] == x ? u.factors[1] : u.factors[0], x, 2);
 }
 
-/// The opcode that x * w is, times a constant; "" none.
+/// Returns the opcode that x * w is, times a constant; "" none.
 std::string_view gelu_of(const Rewriter& rewriter, double constant, ValueId x, ValueId w) {
     const Node* f = beside_one(rewriter, w);
     if (f == nullptr || !near(rewriter.graph, x, constant, 0.5)) return "";
@@ -123,7 +123,7 @@ std::string_view gelu_of(const Rewriter& rewriter, double constant, ValueId x, V
     return is(*f, "tanh") && is_tanh_argument(rewriter, *f, x) ? "gelu_tanh" : "";
 }
 
-/// w = min(max(x + 3, 0), 6)
+/// Matches w = min(max(x + 3, 0), 6).
 bool is_clamped_by_six(const Rewriter& rewriter, const Node& w, ValueId x) {
     if (!is(w, "clamp") || w.attrs.real("min_val", 1) != 0 || w.attrs.real("max_val", 0) != 6) return false;
     const Node* sum = rewriter.producer(w.inputs[0]);
@@ -138,7 +138,7 @@ bool is_hard_sigmoid(const Rewriter& rewriter, const Node& w, ValueId x) {
            near(rewriter.graph, x, w.attrs.real("alpha", 0), 1.0 / 6);
 }
 
-/// mish: tanh(softplus(x))
+/// Matches mish: tanh(softplus(x)).
 bool is_tanh_of_softplus(const Rewriter& rewriter, const Node& w, ValueId x) {
     const Node* inner = is(w, "tanh") ? rewriter.producer(w.inputs[0]) : nullptr;
     return inner != nullptr && is(*inner, "softplus") && inner->inputs[0] == x;
@@ -173,7 +173,7 @@ bool find_activation(Rewriter& rewriter, NodeId id) {
     return false;
 }
 
-/// 1 / sqrt(x), 1 / x
+/// Matches 1 / sqrt(x), 1 / x.
 bool find_inverse(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];

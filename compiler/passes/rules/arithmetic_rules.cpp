@@ -11,7 +11,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A node of one result that is not quantised, nor its operands.
+/// True for a node of one result that is not quantised, nor its operands.
 bool is_plain(const Graph& graph, const Node& node) {
     for (const ValueId id : node.inputs) {
         if (has_quant(graph.value(id))) return false;
@@ -35,14 +35,14 @@ std::optional<WithNumber> with_number(const Graph& graph, const Node& node) {
     return {};
 }
 
-/// A constant like another one, of this number.
+/// Returns a constant like another one, of this number.
 ValueId number_like(Rewriter& rewriter, ValueId constant, double number) {
     const graph::Value c = rewriter.graph.value(constant);
     return rewriter.add_constant(c.name, c.elem, c.shape,
                                  graph::make_numbers(c.elem, std::vector<double>(c.elements(), number)));
 }
 
-/// x + 0, x * 1, ...: x.
+/// Drops x + 0, x * 1, ...: x.
 bool drop_identity(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
@@ -123,7 +123,7 @@ bool merge_clamps(Rewriter& rewriter, NodeId id) {
     return set_interval(rewriter, id, {inner->x, into(inner->low), into(inner->high)});
 }
 
-/// Every number of `from` is one of `to`.
+/// True if every number of `from` is one of `to`.
 bool holds(ElemType to, ElemType from) {
     if (to == from) return true;
     if (is_float(from)) return to == ElemType::f32 && is_float(from);
@@ -132,7 +132,7 @@ bool holds(ElemType to, ElemType from) {
     return to == ElemType::i32 && bits <= 16;
 }
 
-/// A cast to its own type, or to a wider type and back.
+/// Drops a cast to its own type, or to a wider type and back.
 bool drop_cast(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
@@ -151,7 +151,7 @@ bool drop_cast(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// -(-x), ||x||.
+/// Drops -(-x), ||x||.
 bool drop_double(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
@@ -163,7 +163,7 @@ bool drop_double(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// The product with a number that a factor is, perhaps seen through views, if nobody else reads it.
+/// Returns the product with a number that a factor is, perhaps seen through views, if nobody else reads it.
 std::optional<NodeId> scaled_by_number(const Rewriter& rewriter, ValueId factor) {
     const Graph& graph = rewriter.graph;
     while (true) {
@@ -182,7 +182,7 @@ std::optional<NodeId> scaled_by_number(const Rewriter& rewriter, ValueId factor)
     }
 }
 
-/// (a * X) (b * Y), as attention scales queries and keys: (a * b * X) Y.
+/// Merges (a * X) (b * Y), as attention scales queries and keys: (a * b * X) Y.
 bool merge_scales(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];

@@ -1,4 +1,5 @@
-// Guards behind a softmax that its rows do not need: exporters replace NaN, which is what a row of -infinity gives.
+// Guards after a softmax that its rows do not need: exporters replace NaN, which is what a row of -infinity
+// gives.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +16,7 @@ constexpr int most_depth = 24;
 
 bool is_small(double x) { return std::fabs(x) <= finite_scores; }
 
-/// Its elements are finite whatever the inputs are, where products of the network are.
+/// True if its elements are finite whatever the inputs are, where products of the network are.
 bool is_finite(const Rewriter& rewriter, ValueId id, int depth = 0) {
     const graph::Value& value = rewriter.graph.value(id);
     if (value.constant()) {
@@ -38,7 +39,7 @@ bool is_finite(const Rewriter& rewriter, ValueId id, int depth = 0) {
     return true;
 }
 
-/// Of each row along the last dimension some element is finite, and none is +infinity or NaN.
+/// True if in each row along the last dimension some element is finite, and none is +infinity or NaN.
 bool rows_have_keys(const Rewriter& rewriter, ValueId id, int64_t keys, int depth = 0) {
     if (is_finite(rewriter, id)) return true;
     const graph::Value& value = rewriter.graph.value(id);
@@ -62,7 +63,7 @@ bool rows_have_keys(const Rewriter& rewriter, ValueId id, int64_t keys, int dept
     return masked(a, b) || masked(b, a);
 }
 
-/// where(is_nan(p), c, p) of a softmax p: p.
+/// Drops where(is_nan(p), c, p) of a softmax p: p.
 bool drop_guard(Rewriter& rewriter, NodeId id) {
     const Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];

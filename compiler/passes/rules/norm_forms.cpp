@@ -12,7 +12,7 @@ namespace kpu::passes {
 namespace {
 
 enum class Kind : uint8_t {
-    mean,      ///< of x
+    mean,      ///< mean of x
     square,    ///< the mean of x * x
     variance,  ///< the mean of (x - mean) * (x - mean)
 };
@@ -43,7 +43,7 @@ struct Inverse {
     std::vector<Factor> factors;
 };
 
-/// What a node computes: (x - mean) / root, or x / root, times constants.
+/// Computation of a node: (x - mean) / root, or x / root, times constants.
 struct Norm {
     Root root;
     std::vector<Factor> factors;
@@ -55,7 +55,7 @@ class Reader {
   public:
     explicit Reader(const Rewriter& rewriter) : rewriter_(rewriter), graph_(rewriter.graph) {}
 
-    /// Of a product or quotient.
+    /// Matches a product or quotient.
     std::optional<Norm> quotient(const Node& node) const {
         const size_t operands = node.inputs.size();
         for (size_t i = 0; i < operands && operands == 2; ++i) {
@@ -69,7 +69,8 @@ class Reader {
         return {};
     }
 
-    /// x * inverse - mean * inverse; of a sum, `addend` gets what is added: x * inverse + (addend - mean * inverse).
+    /// Matches x * inverse - mean * inverse; of a sum, `addend` gets what is added: x * inverse + (addend -
+    /// mean * inverse).
     std::optional<Norm> difference(const Node& node, ValueId& addend) const {
         if (is(node, "sub")) return product_less(node.inputs[0], node.inputs[1]);
         for (const size_t i : {size_t{0}, size_t{1}}) {
@@ -93,7 +94,7 @@ class Reader {
         return node != nullptr && is(*node, opcode) ? node : nullptr;
     }
 
-    /// What a value was before casts between floats.
+    /// Returns what a value was before casts between floats.
     ValueId bare(ValueId id) const {
         for (const Node* node = made_by(id, "cast"); node != nullptr; node = made_by(id, "cast")) {
             if (!is_plain_float(graph_.value(node->inputs[0]))) break;
@@ -119,7 +120,7 @@ class Reader {
         for (const size_t axis : of.axes) count *= graph_.value(of.x).shape[axis];
         return count;
     }
-    /// Whether an operand of this shape gives each element of x a number of its row, not of another one.
+    /// True if an operand of this shape gives each element of x a number of its row, not of another one.
     bool meets(const Dims& shape, const Statistic& of) const {
         const Dims& whole = graph_.value(of.x).shape;
         if (shape.rank > whole.rank) return false;
@@ -130,7 +131,8 @@ class Reader {
         }
         return true;
     }
-    /// Whether a step from one value to another leaves each number with its row: in the order of rows, or where it meets x.
+    /// True if a step from one value to another leaves each number with its row: in the order of rows, or
+    /// where it meets x.
     bool keeps_rows(const Statistic& of, ValueId from, ValueId to) const {
         const graph::Value &a = graph_.value(from), &b = graph_.value(to);
         if (a.elements() == rows(of) && b.elements() == rows(of)) return true;
@@ -139,7 +141,7 @@ class Reader {
 
     // ---- statistics
 
-    /// The x of x * x.
+    /// Returns the x of x * x.
     std::optional<ValueId> squared(ValueId value) const {
         const Node* node = maker(bare(value));
         if (node == nullptr) return {};
@@ -165,7 +167,7 @@ class Reader {
         return found;
     }
 
-    /// The mean of d * d, where d may be x - mean.
+    /// Returns the mean of d * d, where d may be x - mean.
     Statistic of_squares(Statistic found, ValueId d) const {
         found.kind = Kind::square;
         found.x = d;
@@ -176,7 +178,7 @@ class Reader {
         return found;
     }
 
-    /// The x of d = x - mean along the axes of another statistic.
+    /// Returns the x of d = x - mean along the axes of another statistic.
     std::optional<ValueId> centred(ValueId d, const Statistic& like) const {
         const Node* node = made_by(bare(d), "sub");
         if (node == nullptr) return {};
@@ -204,7 +206,8 @@ class Reader {
         return found;
     }
 
-    /// The operand of a step that changes a statistic by a factor alone. `positive`: negative numbers become 0.
+    /// Returns the operand of a step that changes a statistic by a factor alone. `positive`: negative numbers
+    /// become 0.
     std::optional<ValueId> step(const Node& node, double& factor, bool& positive) const {
         if (is_view(node)) return node.inputs[0];
         positive = is(node, "relu") || (is(node, "clamp") && node.attrs.real("min_val", 1) <= 0 &&
@@ -228,7 +231,7 @@ class Reader {
         return is(node, "reshape") || (is(node, "cast") && is_plain_float(graph_.value(node.inputs[0])));
     }
 
-    /// mean(x * x) - mean(x) * mean(x)
+    /// Matches mean(x * x) - mean(x) * mean(x).
     std::optional<Statistic> difference_of_means(ValueId value, const Node& node, int steps) const {
         auto squares = statistic(node.inputs[0], steps - 1);
         const auto root = squared(node.inputs[1]);
@@ -246,7 +249,7 @@ class Reader {
 
     // ---- roots
 
-    /// What the root is drawn of.
+    /// Returns what the root is drawn of.
     std::optional<Root> radicand(ValueId value, int steps) const {
         if (const auto of = statistic(value, most_steps)) return root_of(*of, 0);
         const Node* node = maker(value);
@@ -287,7 +290,7 @@ class Reader {
         auto found = root(from, steps - 1);
         return found && keeps_rows(found->of, from, value) ? found : std::nullopt;
     }
-    /// An expansion: -0 is added.
+    /// True for an expansion: -0 is added.
     bool adds_nothing(const Node& node) const {
         return is(node, "add") && (uniform_number(graph_.value(node.inputs[0])) == 0.0 ||
                                    uniform_number(graph_.value(node.inputs[1])) == 0.0);
@@ -317,7 +320,7 @@ class Reader {
         return plain && keeps_rows(found->root.of, from, value) ? found : std::nullopt;
     }
 
-    /// c / root, c * inverse, inverse / c.
+    /// Matches c / root, c * inverse, inverse / c.
     std::optional<Inverse> scaled_inverse(const Node& node, int steps) const {
         for (const size_t c : {size_t{0}, size_t{1}}) {
             if (!graph_.value(node.inputs[c]).constant()) continue;
@@ -332,7 +335,7 @@ class Reader {
 
     // ---- numerators
 
-    /// Whether it is what the root belongs to, perhaps times a constant, which joins the factors.
+    /// True if it is what the root belongs to, perhaps times a constant, which joins the factors.
     bool is_numerator(ValueId value, Norm& norm) const {
         const Statistic& of = norm.root.of;
         value = bare(value);
@@ -427,7 +430,7 @@ class Writer {
             {"mul", {rewriter_.add_constant(name, elem, {}, graph::make_numbers(elem, {number}))}, {}});
     }
 
-    /// The last step takes the node's place.
+    /// Writes the norm: the last step takes the node's place.
     void write() {
         const Node node = graph_.nodes[id_];
         const graph::Value y = graph_.value(node.outputs[0]);

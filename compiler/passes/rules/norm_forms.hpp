@@ -3,8 +3,8 @@
 
 namespace kpu::passes {
 
-/// A rule: a node that ends a normalisation which the model spells out becomes layernorm or rmsnorm, with products by
-/// constants behind it.
+/// Applies a rule: a node that ends a normalisation which the model spells out becomes layernorm or rmsnorm,
+/// followed by products by constants.
 bool find_norm(Rewriter& rewriter, NodeId id);
 
 }  // namespace kpu::passes

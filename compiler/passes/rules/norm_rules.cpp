@@ -6,7 +6,7 @@
 namespace kpu::passes {
 namespace {
 
-/// The node that makes `value`, if it is of this opcode and computes with floats.
+/// Returns the node that makes `value`, if it is of this opcode and computes with floats.
 const Node* made_by(const Rewriter& rewriter, ValueId value, std::string_view opcode) {
     const Node* node = rewriter.producer(value);
     if (node == nullptr || !is(*node, opcode) || !is_plain_float(rewriter.graph.value(value))) return nullptr;
@@ -34,7 +34,7 @@ ValueId vector_constant(Rewriter& rewriter, const std::string& name, ElemType el
                                  graph::make_numbers(elem, elements));
 }
 
-/// norm(x) * scale, norm(x) + bias.
+/// Takes norm(x) * scale, norm(x) + bias.
 bool take_scale_and_bias(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node& node = graph.nodes[id];
@@ -68,7 +68,7 @@ bool take_scale_and_bias(Rewriter& rewriter, NodeId id) {
     return false;
 }
 
-/// The x of exp(x) that is summed up along an axis.
+/// Returns the x of exp(x) that is summed up along an axis.
 std::optional<Reduced> sum_of_exp(const Rewriter& rewriter, ValueId sum, ValueId& exponential) {
     const auto total = reduced(rewriter, sum, "reduce_sum");
     const Node* exp = total ? made_by(rewriter, total->x, "exp") : nullptr;
@@ -77,7 +77,7 @@ std::optional<Reduced> sum_of_exp(const Rewriter& rewriter, ValueId sum, ValueId
     return Reduced{exp->inputs[0], total->axis};
 }
 
-/// x instead of x - max(x), which softmax subtracts itself.
+/// Returns x instead of x - max(x), which softmax subtracts itself.
 ValueId without_maximum(const Rewriter& rewriter, const Reduced& z) {
     const Node* difference = made_by(rewriter, z.x, "sub");
     const auto top =
@@ -85,7 +85,7 @@ ValueId without_maximum(const Rewriter& rewriter, const Reduced& z) {
     return top && top->axis == z.axis && top->x == difference->inputs[0] ? top->x : z.x;
 }
 
-/// exp(z) / sum exp(z)
+/// Matches exp(z) / sum exp(z).
 bool find_softmax(Rewriter& rewriter, NodeId id) {
     const Node& node = rewriter.graph.nodes[id];
     if (!is(node, "div")) return false;
@@ -97,7 +97,7 @@ bool find_softmax(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// log softmax(x), and z - log sum exp(z)
+/// Matches log softmax(x), and z - log sum exp(z).
 bool find_log_softmax(Rewriter& rewriter, NodeId id) {
     const Node& node = rewriter.graph.nodes[id];
     if (is(node, "log")) {

@@ -12,8 +12,8 @@ namespace {
 /// A batch of matrices of which each stands `times` times in a row, made of one where it stands once.
 struct Repeated {
     ValueId once = 0;
-    Dims lead;            ///< of the batch that stands once
-    int64_t times = 1;    ///< how often each matrix stands
+    Dims lead;            ///< dimensions of the batch that stands once
+    int64_t times = 1;    ///< number of times that each matrix stands
     bool turned = false;  ///< rows and columns are exchanged on the way
 };
 
@@ -32,7 +32,8 @@ bool same_matrices(const Dims& a, const Dims& b) {
     return a.rank >= 2 && b.rank >= 2 && a[a.rank - 1U] == b[b.rank - 1U] && a[a.rank - 2U] == b[b.rank - 2U];
 }
 
-/// x + 0, which only repeats: the first dimensions of x are those of the result, the rest of its batch is 1.
+/// Matches x + 0, which only repeats: the first dimensions of x are those of the result, the rest of its
+/// dimensions repeat.
 std::optional<Repeated> repeated_by(const Graph& graph, const Node& node) {
     if (!is(node, "add") || node.inputs.size() != 2) return std::nullopt;
     const graph::Value& y = graph.value(node.outputs[0]);
@@ -89,7 +90,7 @@ Dims matrices(Dims lead, int64_t rows, int64_t columns) {
     return lead;
 }
 
-/// A product with a matrix that is repeated for its neighbours reads it where it stands once.
+/// True if a product with a matrix that is repeated for its neighbours reads it where it stands once.
 bool read_once(Rewriter& rewriter, NodeId id) {
     Graph& graph = rewriter.graph;
     const Node node = graph.nodes[id];

@@ -39,7 +39,7 @@ bool simplify_transpose(Rewriter& rewriter, NodeId id) {
     return true;
 }
 
-/// A reshape that drops the dimensions which a reduction has kept.
+/// Drops a reshape that drops the dimensions which a reduction has kept.
 bool drop_kept_dimensions(Rewriter& rewriter, NodeId id, const Node& maker) {
     Graph& graph = rewriter.graph;
     if (maker.spec().traits.needs != Needs::reduced || maker.attrs.integer("keepdims", 0) == 0) return false;

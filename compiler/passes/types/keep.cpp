@@ -13,7 +13,7 @@
 namespace kpu::passes {
 namespace {
 
-/// Whether it has the product of narrow factors whose sums stay f32.
+/// True if it has the product of narrow factors whose sums stay f32.
 bool has_wide_sums(const Graph& graph, const Node& node, ElemType narrow, const graph::Supports& supports) {
     const std::string_view form = node.spec().traits.sums_form;
     if (!graph::is_product(node.spec()) || form.empty() || !is_float(narrow)) return false;
@@ -56,7 +56,7 @@ class Keeper {
                            [this](ValueId id) { return is_plain_float(value(id)); });
     }
 
-    /// Whether nodes that are kept in f32 alone read a value of that type, perhaps seen through views.
+    /// True if nodes that are kept in f32 alone read a value of that type, perhaps seen through views.
     bool only_kept(ValueId id) {
         const std::vector<NodeId>& users = rewriter_.users(id);
         if (!is_plain_float(value(id)) || value(id).elem != ElemType::f32 || rewriter_.is_output(id))
@@ -95,14 +95,14 @@ class Keeper {
         return true;
     }
 
-    /// A product of narrow factors whose sums are f32: what a device without f32 products can do.
+    /// Accumulates a product of narrow factors whose sums are f32: what a device without f32 products can do.
     void accumulate(NodeId id) {
         const Node node = rewriter_.graph.nodes[id];
         rewriter_.replace_node(id, node.spec().traits.sums_form, node.inputs, node.attrs);
         sums_.insert(id);
     }
 
-    /// Operands that have another type than the node reads are cast; constants get a copy.
+    /// Casts operands that have another type than the node reads; constants get a copy.
     void fit_operands(NodeId id) {
         Node node = rewriter_.graph.nodes[id];
         if (node.spec().name == "cast") return;

@@ -66,7 +66,8 @@ class WideNorms {
         return is(node, "square") || (is(node, "mul") && node.inputs[0] == node.inputs[1]);
     }
 
-    /// A reduction of squares and what makes these; empty: it is none, or the device has no wide form of it.
+    /// Returns a reduction of squares and what makes these; empty: it is none, or the device has no wide form
+    /// of it.
     std::vector<NodeId> squares(NodeId n) const {
         const Node& node = graph_.nodes[n];
         if (!is_reduction(node) || !is_float_node(node)) return {};
@@ -101,7 +102,7 @@ class WideNorms {
         for (const NodeId n : found) take(n);
     }
 
-    /// With the statistics that it reads, and the x - mean.
+    /// Takes a node with the statistics that it reads, and the x - mean.
     void take(NodeId first) {
         std::vector<NodeId> open{first};
         while (!open.empty()) {
@@ -128,8 +129,8 @@ class WideNorms {
     const graph::Supports& supports_;
     std::vector<int32_t> makers_;
     std::vector<std::vector<NodeId>> users_;
-    std::vector<bool> statistic_;  ///< by value
-    std::vector<bool> inside_;     ///< by node: part of a norm
+    std::vector<bool> statistic_;  ///< indexed by value
+    std::vector<bool> inside_;     ///< for each node: part of a norm
 };
 
 }  // namespace

@@ -54,7 +54,8 @@ class WideOutputs {
     bool wide(ValueId id) const { return wide_[id]; }
 
   private:
-    /// From the output back to the result of a product, if nobody else reads what lies between.
+    /// Returns the values from the output back to the result of a product, if nobody else reads what lies
+    /// between.
     std::vector<ValueId> path_to_product(ValueId id) const {
         std::vector<ValueId> path{id};
         while (true) {
@@ -101,7 +102,7 @@ void set_type(graph::Value& value, ElemType elem) {
     value.elem = elem;
 }
 
-/// A narrower float that only casts make and read: who wrote both wants the rounding.
+/// True for a narrower float that only casts make and read: who wrote both wants the rounding.
 bool is_rounding(const Rewriter& rewriter, ValueId id, ElemType precision) {
     const graph::Value& value = rewriter.graph.value(id);
     if (!is_plain_float(value) || bit_width(value.elem) >= bit_width(precision)) return false;
@@ -118,7 +119,7 @@ bool is_rounding(const Rewriter& rewriter, ValueId id, ElemType precision) {
 /// infinities: the largest numbers stand for those of masks, which would else be NaR.
 namespace {
 
-/// Elements [first, first + count) of a constant.
+/// Returns the elements [first, first + count) of a constant.
 graph::Data rounded_part(const graph::Value& value, ElemType elem, uint64_t first, uint64_t count) {
     graph::Value part;
     part.elem = value.elem;
@@ -153,7 +154,7 @@ graph::Data rounded(const graph::Value& value, ElemType elem) {
 }
 
 void convert(Graph& graph, ElemType precision, bool f32_outputs, const graph::Supports& supports) {
-    if (!is_float(precision)) throw InternalError("convert: to a type that is no float");
+    if (!is_float(precision)) throw InternalError("convert: to a type that is not a float");
     std::vector<bool> wide(graph.values.size(), false);
     if (f32_outputs && precision != ElemType::f32) {
         const WideOutputs outputs(graph, precision, supports);

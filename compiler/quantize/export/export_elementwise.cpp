@@ -114,7 +114,7 @@ void where(ExportedNode& n) { n.result(n.op("Where", n.operands())); }
 
 void fmod(ExportedNode& n) { computed(n, n.op("Mod", wide_operands(n), {OnnxWriter::integer("fmod", 1)})); }
 
-/// ONNX has it of integers alone.
+/// Exports floor_mod: ONNX has it of integers alone.
 void floor_mod(ExportedNode& n) {
     const Names x = wide_operands(n);
     if (ExportedNode::wide_type(n.in(0)) != TensorProto::FLOAT) return computed(n, n.op("Mod", x));

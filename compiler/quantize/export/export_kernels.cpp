@@ -16,7 +16,7 @@ Sizes whole_numbers_of(const graph::Value& value) {
     return result;
 }
 
-/// {before..., dims..., behind...}
+/// Returns {before..., dims..., behind...}.
 Sizes with_dims(Sizes before, const Sizes& dims, const Sizes& behind) {
     before.insert(before.end(), dims.begin(), dims.end());
     before.insert(before.end(), behind.begin(), behind.end());
@@ -36,14 +36,14 @@ void top_k(ExportedNode& n) {
     n.result_of_type(best[1], TensorProto::INT64, 1);
 }
 
-/// X [rows, n, width], index [rows, count, depth]: tuples of positions in dims, of which n are.
+/// Exports X [rows, n, width], index [rows, count, depth]: tuples of positions in dims, of which n are.
 void gather_nd(ExportedNode& n) {
     const std::string x = n.reshaped(n.x(), with_dims({n.shape()[0]}, dims_of(n, 2), {n.shape()[2]}));
     n.result(
         n.op("GatherND", {x, n.cast(n.x(1), TensorProto::INT64)}, {OnnxWriter::integer("batch_dims", 1)}));
 }
 
-/// The positions of X along a dimension, for each index.
+/// Returns the positions of X along a dimension, for each index.
 std::string own_positions(ExportedNode& n, const Sizes& shape, size_t along) {
     Sizes places(shape.size(), 1), positions;
     places[along] = shape[along];
@@ -51,8 +51,8 @@ std::string own_positions(ExportedNode& n, const Sizes& shape, size_t along) {
     return n.op("Expand", {n.integers(places, positions), n.integers(shape)});
 }
 
-/// X [rows, n, width], index [rows, count, 1 or width, depth], updates [rows, count, width]. ONNX's indices name the row,
-/// and the place in the width where each has its own.
+/// Exports X [rows, n, width], index [rows, count, 1 or width, depth], updates [rows, count, width]. ONNX's
+/// indices name the row, and the place in the width where each has its own.
 void scatter(ExportedNode& n, const std::string& reduction) {
     const Sizes dims = dims_of(n, 2), index = sizes_of(n.shape(1));
     const int64_t rows = n.shape()[0], width = n.shape()[2];
@@ -74,13 +74,13 @@ void scatter_reduce(ExportedNode& n) {
     scatter(n, names.at(static_cast<size_t>(n.integer("how"))));
 }
 
-// ---- results whose length depends on data: what is behind them is -1
+// ---- results whose length depends on data: what follows them is -1
 
 std::string none(ExportedNode& n, const Sizes& shape, int64_t value = -1) {
     return n.op("Expand", {n.integers({}, {value}), n.integers(shape)});
 }
 
-/// The first `shape[0]` rows of `found`, and -1 behind.
+/// Returns the first `shape[0]` rows of `found`, and -1 after them.
 std::string filled_up(ExportedNode& n, const std::string& found, const Sizes& shape) {
     const std::string longer = n.op("Concat", {found, none(n, shape)}, {OnnxWriter::integer("axis", 0)});
     return n.op("Slice", {longer, n.integers({0}), n.integers({shape[0]}), n.integers({0})});
@@ -103,8 +103,8 @@ void compact(ExportedNode& n) {
         TensorProto::INT64, 2);
 }
 
-/// ONNX lists what it selects; the opcode has a row for each image and class. The place in a row is the distance from
-/// where the row begins in the list.
+/// Exports a suppression: ONNX lists what it selects; the opcode has a row for each image and class. The
+/// place in a row is the distance from where the row begins in the list.
 void non_max_suppression(ExportedNode& n) {
     const Dims& shape = n.out().shape;  // images, classes, limit
     const int64_t rows = shape[0] * shape[1], limit = shape[2];

@@ -28,10 +28,10 @@ class ExportedNode {
     const graph::Value& out(size_t i = 0) const { return graph_.value(node.outputs[i]); }
     const Dims& shape(size_t i = 0) const { return in(i).shape; }
     size_t rank() const { return static_cast<size_t>(in(0).shape.rank); }
-    /// Bool where the opcode takes conditions, else numbers.
+    /// Returns a bool where the opcode takes conditions, else numbers.
     std::string x(size_t i = 0);
     Names operands();
-    /// The same, numbers in a type that runtimes compute in: few take narrow integers.
+    /// Returns the same, numbers in a type that runtimes compute in: few take narrow integers.
     std::string wide(size_t i = 0);
     static int wide_type(const graph::Value& value);
 
@@ -40,9 +40,9 @@ class ExportedNode {
     }
     double real(std::string_view name) const { return node.attrs.real(name, 0); }
     const Sizes& ints(std::string_view name) const;
-    /// The attribute `axis`, from the front.
+    /// Returns the attribute `axis`, from the front.
     int64_t axis() const;
-    /// Those of these attributes that the node has; ONNX calls them so, too.
+    /// Returns those of these attributes that the node has; ONNX calls them so, too.
     std::vector<OnnxWriter::Attribute> attributes(const std::vector<std::string_view>& names) const;
 
     // ---- nodes of the model
@@ -52,7 +52,7 @@ class ExportedNode {
     std::string cast(const std::string& name, int type);
     std::string transposed(const std::string& name, const Sizes& perm);
     std::string reshaped(const std::string& name, const Sizes& shape);
-    /// One number, rank 0, of the type of wide(); floats for floats.
+    /// Makes one number, rank 0, of the type of wide(); floats for floats.
     std::string number(double value, size_t like_operand = 0);
     std::string floats(const Sizes& shape, const std::vector<double>& numbers);
     std::string integers(const Sizes& numbers);
@@ -63,7 +63,7 @@ class ExportedNode {
     void result(const std::string& name, size_t output = 0) {
         result_of_type(name, natural_type(output), output);
     }
-    /// `name` has another type than the numbers of the output: it is cast.
+    /// Casts the result: `name` has another type than the numbers of the output.
     void result_of_type(const std::string& name, int type, size_t output = 0);
     [[noreturn]] void refuse(const std::string& reason, const std::string& fix) const;
 
@@ -73,11 +73,11 @@ class ExportedNode {
     const graph::Graph& graph_;
 };
 
-/// Dimensions of images in ONNX: channels before the window's; and back.
+/// Returns the dimensions of images in ONNX: channels before the window's; and back.
 Sizes channels_first(size_t rank);
 Sizes channels_last(size_t rank);
 
-/// How nodes of each opcode are written, by its name.
+/// Exports of each opcode's nodes, by its name.
 using Exports = std::unordered_map<std::string_view, std::function<void(ExportedNode&)>>;
 void export_elementwise(Exports& t);
 void export_products(Exports& t);

@@ -10,8 +10,8 @@
 namespace kpu::quantize {
 namespace {
 
-/// Padding behind that makes the pool as long as it is without ceil_mode, of whose dropped windows ONNX's inference of
-/// shapes does not know.
+/// Returns pads at the end that make the pool as long as it is without ceil_mode, of whose dropped windows
+/// ONNX's inference of shapes does not know.
 Sizes pads_rounded_up(const ExportedNode& n, Sizes pads, const Dims& shape) {
     const size_t spatial = n.rank() - 2;
     for (size_t d = 0; d < spatial; ++d) {
@@ -52,7 +52,7 @@ void pool(ExportedNode& n, const char* op_type) {
 
 struct Resized {
     std::vector<size_t> dimensions;  ///< that change
-    std::vector<double> scales;      ///< of each dimension of X
+    std::vector<double> scales;      ///< scales of each dimension of X
 };
 
 Resized resized_of(const ExportedNode& n) {
@@ -67,7 +67,7 @@ Resized resized_of(const ExportedNode& n) {
     return r;
 }
 
-/// How ONNX is told sizes and scales of dimensions that come behind two others.
+/// Operands that tell ONNX sizes and scales of dimensions that come after two others.
 struct SizeOperands {
     Names operands;
     std::vector<OnnxWriter::Attribute> attributes = {};
@@ -97,7 +97,7 @@ SizeOperands size_operands(ExportedNode& n, const Resized& r, const std::vector<
     n.refuse("ONNX has no resize whose lengths are rounded as this one's", "resize to whole lengths");
 }
 
-/// Some dimensions are resized, behind all others.
+/// Resizes some dimensions, which are moved after all others.
 std::string resized_along(ExportedNode& n, const Resized& r, const std::vector<size_t>& along,
                           const Sizes& shape, const std::string& x) {
     const auto sizes_at = [&](const std::vector<size_t>& dimensions) {
@@ -132,7 +132,7 @@ std::string resized_along(ExportedNode& n, const Resized& r, const std::vector<s
     return n.transposed(y, {back.begin(), back.end()});
 }
 
-/// Runtimes resize what comes behind batch and channels, at most three dimensions.
+/// Exports a resize. Runtimes resize what comes after batch and channels, at most three dimensions.
 void resize(ExportedNode& n) {
     constexpr size_t most = 3;
     const Resized r = resized_of(n);

@@ -10,7 +10,8 @@ namespace {
 using graph::Value;
 using ::onnx::TensorProto;
 
-/// The weights of a product in another order of dimensions. Scales of a constant move with their dimension.
+/// Returns the weights of a product in another order of dimensions. Scales of a constant move with their
+/// dimension.
 std::string weights(ExportedNode& n, const Sizes& perm) {
     const Value& v = n.in(1);
     if (!v.constant()) return n.transposed(n.x(1), perm);
@@ -24,7 +25,8 @@ std::string weights(ExportedNode& n, const Sizes& perm) {
     return n.values.constant(moved);
 }
 
-/// The weights of a product with scales of groups: blocks along the input channels, the same for each tap of a window.
+/// Returns the weights of a product with scales of groups: blocks along the input channels, the same for each
+/// tap of a window.
 std::string group_weights(ExportedNode& n, const Sizes& perm) {
     const Value &w = n.in(1), &s = n.in(2);
     const std::vector<int> order(perm.begin(), perm.end());
@@ -52,7 +54,7 @@ std::string group_weights(ExportedNode& n, const Sizes& perm) {
         w.name);
 }
 
-/// The third operand. Integers without scales are in steps of the accumulators.
+/// Returns the third operand. Integers without scales are in steps of the accumulators.
 std::string addend(ExportedNode& n) {
     const size_t i = n.spec.addend;
     const BoundQuant &x = n.in(0).quant, &w = n.in(1).quant;
@@ -91,7 +93,8 @@ void product(ExportedNode& n) {
     sums(n, has_addend(n) ? n.op("Add", {y, addend(n)}) : y);
 }
 
-/// Weights of each group behind each other along the input channels: W [window, Cin / groups, Cout].
+/// Joins the weights of the groups one after the other along the input channels: W [window, Cin / groups,
+/// Cout].
 std::string weights_of_groups(ExportedNode& n, int64_t groups) {
     Sizes shape = sizes_of(n.in(1).shape);
     const int64_t cin = shape[shape.size() - 2] * groups, cout = shape.back() / groups;

@@ -59,7 +59,7 @@ void layer_norm(ExportedNode& n) {
     n.result(n.transposed(y, perm));
 }
 
-/// The operator is younger than the opset.
+/// Exports rms_norm, which is younger than the opset.
 void rms_norm(ExportedNode& n) {
     const Sizes perm = axis_last(n);
     const std::string x = n.transposed(n.x(), perm);
@@ -71,7 +71,8 @@ void rms_norm(ExportedNode& n) {
     n.result(n.transposed(y, perm));
 }
 
-/// As a norm of images whose channels are the groups; ONNX's own takes a factor per group, not per channel.
+/// Exports a norm of images whose channels are the groups; ONNX's own takes a factor per group, not per
+/// channel.
 void group_norm(ExportedNode& n) {
     const Sizes first = channels_first(n.rank());
     const int64_t groups = n.integer("groups", 1), batch = n.shape()[0], channels = n.shape()[n.rank() - 1];

@@ -56,7 +56,7 @@ std::string ExportedValues::transposed(const std::string& name, const std::vecto
 
 // ---- forms
 
-/// Scale and zero point, and the axis of a list of them.
+/// Returns scale and zero point, and the axis of a list of them.
 std::pair<Names, std::vector<OnnxWriter::Attribute>> ExportedValues::quantisation(const Value& v) {
     const BoundQuant& q = v.quant;
     if (q.kind == proto::Quant::PER_GROUP)

@@ -18,20 +18,20 @@ class ExportedValues {
     void add_input(const graph::Port& port);
     void add_output(const graph::Port& port);
 
-    /// The numbers that a value stands for: floats, but of integers without quantisation these.
+    /// Returns the numbers that a value stands for: floats, but of integers without quantisation these.
     std::string numbers(graph::ValueId id);
-    /// The type of numbers().
+    /// Returns the type of numbers().
     static int type_of(const graph::Value& value);
-    /// The integers of a value with a quantisation, as they stand for themselves.
+    /// Returns the integers of a value with a quantisation, as they stand for themselves.
     std::string steps(graph::ValueId id);
-    /// The same as ONNX's bool.
+    /// Returns the same as ONNX's bool.
     std::string truth(graph::ValueId id);
 
-    /// What a node made, numbers of this type, becomes the value: steps where it has some.
+    /// Records what a node made, numbers of this type, as the value: steps where it has some.
     void made(graph::ValueId id, const std::string& name, int type);
     void made_truth(graph::ValueId id, const std::string& name) { forms_[id].truth = name; }
 
-    /// The numbers of a constant that need not be one of the graph.
+    /// Returns the numbers of a constant that need not be one of the graph.
     std::string constant(const graph::Value& value);
 
   private:

@@ -14,7 +14,7 @@ void slice(ExportedNode& n) {
     n.result(n.op("Slice", operands));
 }
 
-/// ONNX joins no scalars.
+/// Writes a concatenation: ONNX joins no scalars.
 void concat(ExportedNode& n) {
     Names operands = n.operands();
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -55,7 +55,8 @@ void depth_to_space(ExportedNode& n) {
     n.result(n.transposed(in_blocks(n, "DepthToSpace", {OnnxWriter::text("mode", mode)}), channels_last(4)));
 }
 
-/// ONNX has it with the place in the block before the channel; the other order is a transposition more.
+/// Exports space_to_depth: ONNX has it with the place in the block before the channel; the other order is a
+/// transposition more.
 void space_to_depth(ExportedNode& n) {
     std::string y = in_blocks(n, "SpaceToDepth", {});
     const Sizes shape = sizes_of(n.out().shape);

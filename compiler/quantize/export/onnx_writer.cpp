@@ -13,7 +13,8 @@ struct Version {
     int opset, ir;
 };
 constexpr Version usual = {20, 9};
-/// Only where needed: in this opset ONNX Runtime 1.32 rewrites transposes of steps to what it then refuses.
+/// Version for newer steps, only where needed: in this opset ONNX Runtime 1.32 rewrites transposes of steps
+/// to what it then refuses.
 constexpr Version of_newer_steps = {21, 10};
 constexpr int onnx_int4 = 22;  ///< newer than the packaged schema
 

@@ -19,7 +19,7 @@ class OnnxWriter {
   public:
     explicit OnnxWriter(const std::string& name);
 
-    /// Nothing that is made gets this name: an input or output has it.
+    /// Reserves a name that nothing made may get: an input or output has it.
     void reserve(const std::string& name);
     void input(const std::string& name, int type, const Dims& shape);
     void output(const std::string& name, int type, const Dims& shape);
@@ -43,7 +43,7 @@ class OnnxWriter {
         return {std::move(name), {}, false, false, 0, std::move(value)};
     }
 
-    /// One output, named after `like`.
+    /// Adds a node with one output, named after `like`.
     std::string node(const std::string& op_type, const Names& inputs,
                      const std::vector<Attribute>& attributes, const std::string& like);
     Names node(const std::string& op_type, const Names& inputs, const std::vector<Attribute>& attributes,
@@ -54,7 +54,7 @@ class OnnxWriter {
     std::string integers(const std::string& like, const Sizes& numbers);  ///< a list
     std::string integers(const std::string& like, const Sizes& shape, const Sizes& numbers);
 
-    /// Another name of a tensor: what outputs are called.
+    /// Adds another name of a tensor: what outputs are called.
     void alias(const std::string& name, const std::string& as);
 
     /// Steps of 4 or 16 bits, and blocks, are known from a later opset on.
@@ -69,9 +69,9 @@ class OnnxWriter {
     uint64_t count_ = 0;
 };
 
-/// TensorProto::DataType of an element type; all floats are written as f32.
+/// Returns the TensorProto::DataType of an element type; all floats are written as f32.
 int onnx_type(ElemType elem);
-/// That of an input or output: f16 and bf16 stay.
+/// Returns the type of an input or output: f16 and bf16 stay.
 int host_type_of(ElemType elem);
 
 }  // namespace kpu::quantize

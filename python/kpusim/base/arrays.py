@@ -74,7 +74,7 @@ def host_array(
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise UserError(f"{what} is no array: {error}. Fix: give a NumPy array.") from error
+        raise UserError(f"{what} is not an array: {error}. Fix: give a NumPy array.") from error
     if found := TAKEN.get(array.dtype.name):
         as_bits, dtype_of = found
         held = element_type() if as_bits and element_type else ""

@@ -1,4 +1,4 @@
-"""What a long run tells meanwhile, and when it is stopped."""
+"""Progress of a long run, and when it is stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Progress = Callable[[int, int], object]
 
 
 class ProgressLine:
-    """One line on standard error, written anew a few times a second, as the command has it."""
+    """A line on standard error, written anew a few times a second, as the command has it."""
 
     period_s = 0.2
 
@@ -33,14 +33,14 @@ class ProgressLine:
         print(f"\r{text:{self._width}}", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave an empty line behind."""
+        """Clear the line."""
         if self._width:
             print(f"\r{'':{self._width}}\r", end="", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def progress_of(given: object) -> Iterator[Progress | None]:
-    """What is called during the run: the caller's function, a line on standard error, or nothing."""
+    """Make what is called during the run: the caller's function, a line on standard error, or nothing."""
     if given is None or given is False:
         yield None
     elif given is True:
@@ -52,7 +52,7 @@ def progress_of(given: object) -> Iterator[Progress | None]:
     elif callable(given):
         yield given
     else:
-        raise UserError(f"progress={given!r} is none. Fix: give True, or a function of cycle and tasks.")
+        raise UserError(f"progress={given!r} is not valid. Fix: give True, or a function of cycle and tasks.")
 
 
 def timeout_seconds(timeout: object, name: str = "timeout") -> float:
@@ -60,5 +60,5 @@ def timeout_seconds(timeout: object, name: str = "timeout") -> float:
     if timeout is None:
         return 0.0
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout > 0:
-        raise UserError(f"{name}={timeout!r} is no time. Fix: give a positive number of seconds, or None.")
+        raise UserError(f"{name}={timeout!r} is not a time. Fix: give a positive number of seconds, or None.")
     return float(timeout) if math.isfinite(timeout) else 0.0

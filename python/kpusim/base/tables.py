@@ -1,4 +1,4 @@
-"""What there is: front ends, which make programs of files, and kinds of traces, with their options."""
+"""Tables of front ends, which make programs of files, and of kinds of traces, with their options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from kpusim import _core
 from kpusim.base.arrays import Array
 from kpusim.errors import ArgumentError
 
-#: Of an input that becomes a constant: a number, a list of them, an array, or the name of a ``.npy`` file.
+#: Value of an input that becomes a constant: a number, a list of them, an array, or the name of a ``.npy``
+#: file.
 BoundValue = int | float | str | os.PathLike[str] | Array | Sequence[Any]
 OptionValue = str | int | os.PathLike[str] | Mapping[str, int] | Mapping[str, BoundValue]
 
@@ -100,7 +101,7 @@ def front_ends() -> list[FrontEnd]:
 
 @cache
 def known_front_ends() -> tuple[FrontEnd, ...]:
-    """The same, which no one changes."""
+    """Return the same, which no one changes."""
     return tuple(
         FrontEnd(name, description, options_of(options), for_device, default_platform, has_values)
         for name, description, options, for_device, default_platform, has_values in _core.front_end_table()
@@ -116,7 +117,7 @@ def trace_formats() -> list[TraceFormat]:
 
 
 def options_of(rows: Iterable[tuple[str, str, str, str, tuple[str, ...]]]) -> tuple[Option, ...]:
-    """Options as keyword arguments."""
+    """Return the options as keyword arguments."""
     return tuple(
         Option(name.replace("-", "_"), kind, default, meaning, choices)
         for name, kind, default, meaning, choices in rows

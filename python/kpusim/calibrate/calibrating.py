@@ -112,7 +112,7 @@ class Fits:
         self._data, self._simulated, self._keep = data, simulated, keep_outliers
 
     def fit(self, problem: Problem, start: Vector) -> Vector:
-        """As of ``fitting.fit``; outliers are told with their file."""
+        """Do the same as ``fitting.fit``; outliers are told with their file."""
         try:
             return fit(problem, start, keep_outliers=self._keep)
         except UserError as error:
@@ -169,7 +169,7 @@ class Fits:
 
 
 def cause_of(values: Values) -> str:
-    """What most of a row's time went to: compute, or the largest cause of stalls of any kind of unit."""
+    """Name what most of a row's time went to: compute, or the largest cause of stalls of any kind of unit."""
     parts = {name: values.get(f"cycles.{name}", 0.0) for name in ("compute", "memory_stall", "other")}
     largest = max(parts, key=lambda name: parts[name])
     if largest == "compute":
@@ -202,7 +202,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether it does not."""
+        """Return whether it does not."""
         return self.errors.mean <= self.bound + SLACK
 
 

@@ -132,7 +132,7 @@ def _date() -> str:
 
 def _count(text: str) -> int:
     if not text.isdigit() or not 0 < int(text) < 2**16:
-        raise argparse.ArgumentTypeError(f"`{text}` is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
 
 
@@ -142,7 +142,7 @@ def _share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < 100:
-        raise argparse.ArgumentTypeError(f"`{text}` is no share, such as 5%")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a share, such as 5%")
     return value
 
 

@@ -55,7 +55,7 @@ class Fitted:
 
     @property
     def at_bound(self) -> bool:
-        """Whether only its bounds keep it there."""
+        """Return whether only its bounds keep it there."""
         return self.value in (self.parameter.low, self.parameter.high)
 
 
@@ -76,12 +76,12 @@ class Problem:
         self.scales = np.array([parameter.scale for parameter in parameters])
 
     def point(self, x: Sequence[float] | Vector) -> Point:
-        """Values as overrides."""
+        """Return the values as overrides."""
         pairs = zip(self.parameters, x, strict=True)
         return {parameter.name: parameter.value(float(value)) for parameter, value in pairs}
 
     def residuals(self, points: Sequence[Vector]) -> list[Vector]:
-        """Of each point those of all rows, spans behind them."""
+        """Return the residuals of all rows for each point, followed by those of spans."""
         found = self._simulations.at([self.point(x) for x in points])
         return [self._of(values) for values in found]
 
@@ -148,7 +148,7 @@ def check_count(rows: int, parameters: int) -> None:
 
 
 def fit(problem: Problem, start: Vector, *, keep_outliers: bool) -> Vector:
-    """The values with the least squares.
+    """Return the values with the least squares.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def fit(problem: Problem, start: Vector, *, keep_outliers: bool) -> Vector:
 
 
 def _starts(problem: Problem, start: Vector) -> list[Vector]:
-    """Where fits begin: times have steps, so that one start may end in a hollow beside the best place."""
+    """Return where fits begin: times have steps, so one start may end in a hollow beside the best place."""
     sampling: Any = extra("scipy.stats", "`kpusim calibrate`", "calibrate").qmc
     shares = sampling.Halton(len(start), scramble=False).random(SCATTERED + 1)[1:]
     points = []
@@ -219,7 +219,7 @@ def _neighbours(problem: Problem, x: Vector, share: float) -> list[Vector]:
 
 
 def _newton(problem: Problem, x: Vector, share: float) -> list[Vector]:
-    """Where straight slopes lead to, and half of the way."""
+    """Return where straight slopes lead to, and half of the way."""
     slopes, residuals = problem.slopes(x, share), problem.residuals([x])[0]
     step = np.linalg.lstsq(slopes, -residuals, rcond=None)[0] * problem.scales
     return [

@@ -30,7 +30,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is held out.
+    """Rows that are held out.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Plan:
 
 
 def plan_of(text: str | None, rows: Sequence[Row], seed: int) -> Plan:
-    """What ``--hold-out`` asks for: ``size``, ``type``, ``class`` or a fraction such as 0.25.
+    """Parse ``--hold-out``: ``size``, ``type``, ``class`` or a fraction such as 0.25.
 
     Raises
     ------

@@ -46,7 +46,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement.
+    """A measurement.
 
     Attributes
     ----------
@@ -122,20 +122,20 @@ def read_measured(path: Path) -> Measurements:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UserError(f"{path}: is no text. Fix: give a file of measurements (.csv).") from None
+        raise UserError(f"{path}: is not text. Fix: give a file of measurements (.csv).") from None
     if is_of_validate(text):
         return layers_of(path, digest_of(content))
     return _Reader(path).read(text, digest_of(content))
 
 
 def is_of_validate(text: str) -> bool:
-    """Whether a file has the columns of ``kpusim validate``."""
+    """Return whether a file has the columns of ``kpusim validate``."""
     lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
     return {"net", "kind", "index", "median"} <= set(next(lines, "").split(","))
 
 
 def layers_of(path: Path, digest: str) -> Measurements:
-    """The rows of such a file that have a shape and count."""
+    """Return the rows of such a file that have a shape and count."""
     rows = tuple(
         Row(line, name, Layer(path, line), "", group, cycles)
         for line, name, group, cycles, why in _core.measured_layers(os.fspath(path))
@@ -258,7 +258,7 @@ class _Reader:
             return math.nan
         quantity = quantity_of(text)
         if quantity is None:
-            self._wrong(line, f"`{column}` is `{text}`, which is no number", "give a number")
+            self._wrong(line, f"`{column}` is `{text}`, which is not a number", "give a number")
             return math.nan
         if quantity.unit:
             self._wrong(
@@ -268,7 +268,7 @@ class _Reader:
             return math.nan
         if quantity.value < 0 or quantity.value == least:
             self._wrong(
-                line, f"`{column}` is {text}, which is no time", "measure it again, or leave the row out"
+                line, f"`{column}` is {text}, which is not a time", "measure it again, or leave the row out"
             )
             return math.nan
         factor = MEASURES.get(column)

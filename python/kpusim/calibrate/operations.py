@@ -28,7 +28,7 @@ _SIZES = r"[1-9]\d{0,8}(?:x[1-9]\d{0,8})*"
 
 @dataclass(frozen=True)
 class Operation:
-    """One operator on tensors of known sizes.
+    """An operator on tensors of known sizes.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Operation:
         """Read the columns ``operation`` and ``shape``; a UserError for what is none."""
         if kind not in FORMS:
             raise UserError(f"there is no operation `{kind}`. Fix: give one of {', '.join(FORMS)}.")
-        wrong = UserError(f"`{shape}` is no shape of `{kind}`. Fix: write {FORMS[kind]}.")
+        wrong = UserError(f"`{shape}` is not a shape of `{kind}`. Fix: write {FORMS[kind]}.")
         words = shape.split()
         if kind == "conv":
             if len(words) < 2 or not all(re.fullmatch(_SIZES, word) for word in words[:2]):

@@ -17,7 +17,7 @@ FROM_ZERO = 64.0  #: upper bound of a parameter that is 0, if none is given
 
 @dataclass(frozen=True)
 class Parameter:
-    """One of them.
+    """A parameter that is fitted.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class Parameter:
         return abs(self.start) or max(1.0, self.high / 8)
 
     def value(self, number: float) -> float:
-        """A value that the platform takes: the nearest one in its bounds."""
+        """Return a value that the platform takes: the nearest one in its bounds."""
         inside = min(max(number, self.low), self.high)
         return round(inside) if self.whole else float(f"{inside:.9g}")
 
     def step(self, share: float) -> float:
-        """A step to either side."""
+        """Return a step to either side."""
         return max(1.0, float(round(share * self.scale))) if self.whole else share * self.scale
 
 
@@ -77,7 +77,7 @@ def parameters_of(
         if name in names[:index]:
             raise UserError(f"`{name}` is to be fitted twice. Fix: name it once.")
         if kind.type not in ("integer", "real"):
-            raise UserError(f"`{name}` is no number. Fix: sweep it (`kpusim sweep`).")
+            raise UserError(f"`{name}` is not a number. Fix: sweep it (`kpusim sweep`).")
         if name not in known:
             raise UserError(
                 f"`{name}` has no value of its own. Fix: begin with one: `kpusim calibrate --set {name}=...`."
@@ -98,7 +98,7 @@ def parameters_of(
 def bound_of(text: str) -> tuple[str, tuple[float, float]]:
     """Read ``NAME=LO:HI``."""
     match = re.fullmatch(r"([\w.]+)=([^:]+):([^:]+)", text)
-    wrong = UserError(f"`{text}` is no NAME=LO:HI. Fix: write such as ddr.controller_latency_ns=20:200.")
+    wrong = UserError(f"`{text}` is not NAME=LO:HI. Fix: write such as ddr.controller_latency_ns=20:200.")
     if match is None:
         raise wrong
     low, high = quantity_of(match[2]), quantity_of(match[3])
@@ -109,7 +109,7 @@ def bound_of(text: str) -> tuple[str, tuple[float, float]]:
 
 
 def _default_bounds(platform: Platform, name: str, start: float, whole_only: bool) -> tuple[float, float]:
-    """A wide range around the value, narrowed until the platform's rules take both ends."""
+    """Return a wide range around the value, narrowed until the platform's rules take both ends."""
     ends = []
     for end in (start / WIDTH, start * WIDTH) if start else (0.0, FROM_ZERO):
         for _ in range(12):
@@ -131,7 +131,7 @@ def _check_bounds(
 ) -> None:
     low, high = given
     if not low < high:
-        raise UserError(f"`{name}`: {low:g} to {high:g} is no range. Fix: give LO:HI, LO below HI.")
+        raise UserError(f"`{name}`: {low:g} to {high:g} is not a range. Fix: give LO:HI, LO below HI.")
     if not low <= start <= high:
         raise UserError(
             f"`{name}` is {start:g}, outside of its bounds {low:g} to {high:g}. Fix: widen them, or begin "
@@ -139,13 +139,13 @@ def _check_bounds(
         )
     for end in given:
         if whole_only and end != round(end):
-            raise UserError(f"`{name}` is a whole number, and its bound {end:g} is none. Fix: round it.")
+            raise UserError(f"`{name}` is a whole number, and its bound {end:g} is not. Fix: round it.")
         if (refused := _refusal(platform, name, end, whole_only)) is not None:
             raise UserError(f"--bound {name}={low:g}:{high:g}: {refused}")
 
 
 def _check_steps(platform: Platform, parameter: Parameter) -> None:
-    """What takes powers of two alone has no slope."""
+    """Refuse parameters that take powers of two alone: they have no slope."""
     if not parameter.whole:
         return
     near = [
@@ -162,7 +162,7 @@ def _check_steps(platform: Platform, parameter: Parameter) -> None:
 
 
 def _refusal(platform: Platform, name: str, value: float, whole_only: bool) -> str | None:
-    """What the platform says of a value; None: it takes it."""
+    """Return what the platform says of a value; None: it takes it."""
     try:
         platform.with_(**{name: int(value) if whole_only else whole(value)})
     except UserError as error:

@@ -14,7 +14,7 @@ LOOSE = 0.5  #: of an interval's width over its value: beyond it the data hardly
 
 
 def text_of(found: Calibration) -> str:
-    """The report."""
+    """Return the report."""
     rows = found.all_rows.after.rows
     lines = [f"{found.data.path.name}: {rows} rows fitted on {found.source}, {found.runs:,} simulations", ""]
     names = [item.parameter.name for item in found.fitted]
@@ -51,7 +51,7 @@ def _line(name: str, item: Compared) -> str:
 
 
 def notes_of(found: Calibration) -> list[str]:
-    """What a user should know of the fit."""
+    """Return what a user should know of the fit."""
     notes = list(found.notes)
     for item in found.fitted:
         name = item.parameter.name
@@ -67,7 +67,7 @@ def notes_of(found: Calibration) -> list[str]:
 
 
 def json_of(found: Calibration) -> str:
-    """All of it."""
+    """Write all of it as JSON."""
     tree: dict[str, Any] = {
         "schema": 1,
         "data": {"file": found.data.path.name, "sha256": found.data.digest, "unit": found.data.unit},
@@ -99,7 +99,7 @@ def json_of(found: Calibration) -> str:
 
 
 def check_text(name: str, found: Check) -> str:
-    """One line on a platform that is held against measurements."""
+    """Write one line on a platform that is held against measurements."""
     verdict = "within" if found.passed else "above"
     return (
         f"{name}: mean error {100 * found.errors.mean:.2f} % of {found.errors.rows} rows (median "
@@ -109,6 +109,6 @@ def check_text(name: str, found: Check) -> str:
 
 
 def check_json(found: Check) -> str:
-    """The same as JSON."""
+    """Return the same as JSON."""
     tree = {"schema": 1, "errors": asdict(found.errors), "bound": found.bound, "passed": found.passed}
     return json.dumps(tree, indent=1) + "\n"

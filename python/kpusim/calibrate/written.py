@@ -19,7 +19,7 @@ MARK = "# written by kpusim calibrate"
 
 @dataclass(frozen=True)
 class Stated:
-    """What the head of such a file says.
+    """Statements in the head of such a file.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Stated:
 
 
 def stated_of(source: str) -> Stated | None:
-    """What a platform's file says of its fit; None of one that was not fitted.
+    """Return what a platform's file says of its fit; None for one that was not fitted.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def stated_of(source: str) -> Stated | None:
 
 
 def platform_text(found: Calibration, target: Path, command: str, date: str) -> str:
-    """The file's text.
+    """Return the file's text.
 
     Raises
     ------
@@ -150,11 +150,11 @@ def _check(text: str, target: Path, wanted: Platform) -> None:
             made = ""
     if made != plain_text(wanted):
         raise UserError(
-            f"{target}: the fitted values are no plain fields of the platform. Fix: fit others, or write the "
-            "changes by hand: `kpusim calibrate` without -o prints them."
+            f"{target}: the fitted values are not plain fields of the platform. Fix: fit others, or write "
+            "the changes by hand: `kpusim calibrate` without -o prints them."
         )
 
 
 def plain_text(platform: Platform) -> str:
-    """All that decides results: without what a platform is called."""
+    """Return all that decides results: the text without the platform's name."""
     return re.sub(r"(?m)^(name|version|description|source): .*\n", "", platform.text())

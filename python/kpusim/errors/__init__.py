@@ -1,4 +1,4 @@
-"""What can go wrong: the user's mistakes, failures of the simulated program, and our own bugs."""
+"""Errors: the user's mistakes, failures of the simulated program, and our own bugs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DiagnosticRow = tuple[str, str, int, int, str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding about a program, a platform or an argument.
+    """A finding about a program, a platform or an argument.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class UnknownNameError(UserError, KeyError):
     """A name that a table does not have; a KeyError too, so that ``in`` and ``get`` of a mapping work."""
 
     def __str__(self) -> str:
-        """The text, not its quoted form."""
+        """Return the text, not its quoted form."""
         return str(self.args[0])
 
 

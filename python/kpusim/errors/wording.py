@@ -30,7 +30,7 @@ OTHERS = {
     "--set ": "",
     "with -I": "in search_paths",
 }
-#: What may follow an option as its value: a placeholder, or one of the values that messages name.
+#: Values that may follow an option: a placeholder, or one of the values that messages name.
 VALUE = r"[A-Z]{2,}|random:\d+|values\+timing|timing|functional|zeros|int\d+|posit\d+|b?fp?\d+|\d+"
 FOUND = re.compile(
     r"(?P<command>`kpusim [^`]*`)"
@@ -47,12 +47,12 @@ def argument(option: str) -> str:
 
 
 def in_python(text: str) -> str:
-    """A message with arguments in place of options; commands in backquotes stay."""
+    """Return a message with arguments in place of options; commands in backquotes stay."""
     return FOUND.sub(replaced, text)
 
 
 def replaced(found: re.Match[str]) -> str:
-    """One option."""
+    """Replace one option."""
     if found["command"]:
         return found["command"]
     if found["other"]:

@@ -25,7 +25,7 @@ DTYPES: dict[str, type[np.generic]] = {
     "bf16": np.uint16,
     "bytes": np.uint8,
 }
-#: What memory holds instead of them: the element type of a region, and how many of them an element is.
+#: Types that memory holds instead: the element type of a region, and how many of them an element is.
 IN_MEMORY = {"bool": ("u32", 1), "u64": ("u32", 2), "bytes": ("u8", 1)}
 
 
@@ -55,12 +55,12 @@ class Buffer:
 
     @property
     def takes_data(self) -> bool:
-        """Whether a call gives an array for it."""
+        """Return whether a call gives an array for it."""
         return self.access in ("read", "uniform", "read_write")
 
     @property
     def gives_data(self) -> bool:
-        """Whether a call has it as an output."""
+        """Return whether a call has it as an output."""
         return self.access in ("write", "output", "read_write")
 
     @property
@@ -78,7 +78,7 @@ class Buffer:
         """Type of its arrays."""
         if self.type not in DTYPES:
             raise UserError(
-                f"buffer `{self.name}`: {self.type} is no NumPy type. Fix: declare it as i8 or u8."
+                f"buffer `{self.name}`: {self.type} is not a NumPy type. Fix: declare it as i8 or u8."
             )
         return np.dtype(DTYPES[self.type])
 
@@ -88,7 +88,7 @@ class Buffer:
         return 4 if self.type == "bool" else self.dtype.itemsize
 
     def __str__(self) -> str:
-        """As the head of the kernel has it."""
+        """Write it as the head of the kernel has it."""
         if self.access == "scalar":
             return f"{self.name}: {self.type}"
         return f"{self.name}: {self.access} {self.type}[{self.count or ''}]"

@@ -46,7 +46,7 @@ class Kernel:
         self._text = text
 
     def __repr__(self) -> str:
-        """Its head."""
+        """Write its head."""
         return f"Kernel({self.name}({', '.join(map(str, self.buffers))}))"
 
     def __call__(
@@ -175,7 +175,7 @@ class Kernel:
             return [operator.index(value) for value in values]
         except TypeError as error:
             raise ArgumentError(
-                f"{name}={values!r} is no sequence of integers. Fix: write it like (4, 2)."
+                f"{name}={values!r} is not a sequence of integers. Fix: write it like (4, 2)."
             ) from error
 
     def _program(self, words: Mapping[str, int], grid: Sequence[int], args: Sequence[int]) -> str:

@@ -164,7 +164,7 @@ class KPUCompiler(KPUCompilerInterface):
         precision: KPUPrecision | str | None = None, *, onnx_path: ModelPath | None = None,
         example_inputs: tuple[Any, ...] | None = None,
     ) -> list[str]:  # fmt: skip
-        """What keeps a model from being compiled; empty when nothing does.
+        """List what keeps a model from being compiled; empty when nothing does.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class KPUCompiler(KPUCompilerInterface):
     def _refusals(
         self, path: Path, config: KPUConfig, platform: Platform, kinds: list[KPUPrecision]
     ) -> list[str]:
-        """What compilation says for each precision; once where all say the same."""
+        """Return what compilation says for each precision; once where all say the same."""
         found: dict[str, list[str]] = {}
         for kind in kinds:
             try:
@@ -234,7 +234,7 @@ class KPUCompiler(KPUCompilerInterface):
         }
 
     def _device(self, config: KPUConfig | None) -> tuple[KPUConfig, Platform]:
-        """The device; where the compiler has a platform, only the limits of a configuration count."""
+        """Return the device; where the compiler has a platform, only the limits of a configuration count."""
         if self.platform is None:
             config = KPUConfig() if config is None else config
             return config, platform_of(config)
@@ -257,7 +257,7 @@ class KPUCompiler(KPUCompilerInterface):
         return own, self.platform
 
     def _compiled(self, path: Path, platform: Platform, kind: KPUPrecision, samples: str) -> Program:
-        """The program of the device, of samples in a folder or random ones."""
+        """Return the program of the device, of samples in a folder or random ones."""
         options: dict[str, OptionValue] = {
             "precision": COMPILED[kind],
             **self.mixing.options(),
@@ -273,7 +273,8 @@ class KPUCompiler(KPUCompilerInterface):
     def _samples(self, data: Samples | None, kind: KPUPrecision) -> list[Array | dict[str, Array]]:
         if data is not None and not isinstance(data, Iterable):
             raise CompilationError(
-                f"calibration_data={data!r} are no samples. Fix: give arrays, or mappings of names to arrays."
+                f"calibration_data={data!r} are not samples. Fix: give arrays, or mappings of names to "
+                "arrays."
             )
         samples = [] if data is None else list(data)
         if len(samples) < self.min_calibration_samples:
@@ -290,7 +291,7 @@ class KPUCompiler(KPUCompilerInterface):
         example_inputs: tuple[Any, ...] | None,
         samples: list[Array | dict[str, Array]],
     ) -> Path:
-        """The model as an ONNX file; what PyTorch has is exported."""
+        """Return the model as an ONNX file; what PyTorch has is exported."""
         if isinstance(source, str | os.PathLike):
             path = Path(source)
             if not path.is_file():
@@ -340,7 +341,7 @@ def _nodes(path: Path, shapes: Mapping[str, OptionValue]) -> list[tuple[str, str
 
 
 def _unsupported(nodes: list[tuple[str, str, str]]) -> list[str]:
-    """The operators that cannot be imported, each with its node and the reason."""
+    """Return the operators that cannot be imported, each with its node and the reason."""
     return sorted({f"{kind} (node {name}): {reason}" for name, kind, reason in nodes if reason})
 
 
@@ -401,7 +402,7 @@ def check_limits(program: KPUProgram, config: KPUConfig) -> None:
 
 
 def describe(program: Program, config: KPUConfig, precision: KPUPrecision) -> KPUProgram:
-    """A compiled program as the client sees it, without estimates."""
+    """Return a compiled program as the client sees it, without estimates."""
     said = _core.describe(program._core)
     result = KPUProgram(name=program.name, target_config=config, precision=precision)
     result.tensors = {row["id"]: _tensor(row, precision) for row in said["tensors"]}
@@ -441,7 +442,7 @@ def add_estimates(result: KPUProgram, program: Program) -> None:
 
 
 def first_sentence(error: KpusimError) -> str:
-    """What an error says before its fix."""
+    """Return what an error says before its fix."""
     return error.message.partition(", so its time")[0]
 
 
@@ -461,7 +462,7 @@ def _tensor(row: dict[str, Any], precision: KPUPrecision) -> KPUTensor:
 
 
 def _op(row: dict[str, Any], tensors: dict[str, KPUTensor], precision: KPUPrecision) -> KPUOp:
-    """An operation; its constants become tensors, scales of channels attributes."""
+    """Return an operation; its constants become tensors, scales of channels attributes."""
     attributes: dict[str, Any] = {}
     for name, value, ints, floats in row["attributes"]:
         kind, _, weight = name.partition(" ")
@@ -488,7 +489,7 @@ def _op(row: dict[str, Any], tensors: dict[str, KPUTensor], precision: KPUPrecis
 
 
 def _tiling(row: dict[str, Any]) -> TileConfig:
-    """The tiles of an operation, by the client's names of dimensions."""
+    """Return the tiles of an operation, by the client's names of dimensions."""
     names = dimension_names(row["op_type"], list(row["tile_sizes"]))
     return TileConfig(
         {names[name]: size for name, size in row["tile_sizes"].items()},
@@ -506,7 +507,7 @@ POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool
 
 
 def dimension_names(op_type: str, axes: list[str]) -> dict[str, str]:
-    """Names for the axes of an operation; what has no other name keeps its number: D0, D1."""
+    """Return the names for the axes of an operation; what has no other name keeps its number: D0, D1."""
     if any(axis in axes for axis in ("y", "x", "z", "o", "c", "g", "pixels")):
         names = PICTURE_AXES
     elif op_type in POOLS:

@@ -29,7 +29,7 @@ RATES = {"f16": "tops_fp16", "bf16": "tops_fp16", "posit16": "tops_fp16", "posit
 
 
 def platform_of(config: KPUConfig) -> Platform:
-    """The platform that a configuration describes.
+    """Return the platform that a configuration describes.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def platform_of(config: KPUConfig) -> Platform:
 
 @cache
 def described(name: str) -> KPUConfig:
-    """A shipped platform as a configuration; not to be changed."""
+    """Return a shipped platform as a configuration; not to be changed."""
     return config_of(loaded(name))
 
 
 def base_of(config: KPUConfig) -> str:
-    """The shipped platform that a configuration changes."""
+    """Return the shipped platform that a configuration changes."""
     if config.name in shipped() and config.name != BASE:
         return config.name
     own = described(BASE).supported_precisions
@@ -76,13 +76,13 @@ def base_of(config: KPUConfig) -> str:
 
 
 def issues_of(config: KPUConfig) -> list[str]:
-    """What is wrong with a configuration, so that it is no device; empty when nothing is."""
+    """List what is wrong with a configuration, so that it is no device; empty when nothing is."""
     try:
         issues = list(config.validate())
     except (TypeError, AttributeError) as error:
-        return [f"it is no KPUConfig ({error}). Fix: give a kpusim.kpu.KPUConfig."]
+        return [f"it is not a KPUConfig ({error}). Fix: give a kpusim.kpu.KPUConfig."]
     if not isinstance(config.name, str) or not isinstance(config.version, str):
-        return [*issues, "name and version are no texts"]
+        return [*issues, "name and version are not text"]
     rows: list[tuple[object, str, bool, float]] = [  # names, whether whole, the least
         (config.memory, WHOLE_MEMORY, True, 1),
         (config.memory, "dram_bandwidth_gbps sram_bandwidth_gbps", False, 0.001),
@@ -118,7 +118,7 @@ WHOLE_MEMORY = "sram_l1_bytes sram_l2_bytes dram_bytes cache_line_bytes l1_assoc
 
 
 def _key(config: KPUConfig, base: str) -> dict[str, OverrideValue]:
-    """What of a configuration the platform depends on; DRAM in channels like those of the base."""
+    """Return what of a configuration the platform depends on; DRAM in channels like those of the base."""
     memory, compute = config.memory, config.compute
     usual, (ports, old_channels, old_rate) = described(base).memory, _counts(base)
     channels = max(
@@ -152,7 +152,7 @@ def _key(config: KPUConfig, base: str) -> dict[str, OverrideValue]:
 
 @cache
 def _counts(name: str) -> tuple[int, int, int]:
-    """Of a shipped platform: ports of L2, channels of DRAM, data rate."""
+    """Return the counts of a shipped platform: ports of L2, channels of DRAM, data rate."""
     text = loaded(name).text()
 
     def number(pattern: str, default: int) -> int:
@@ -168,7 +168,7 @@ def _counts(name: str) -> tuple[int, int, int]:
 
 @cache
 def _platform(base: str, changes: str) -> Platform:
-    """A shipped platform with changes; the same object for the same ones."""
+    """Return a shipped platform with changes; the same object for the same ones."""
     fields: dict[str, OverrideValue] = json.loads(changes)
     rates = {name.split()[1]: str(fields.pop(name)) for name in list(fields) if name.startswith("rate ")}
     titles = {name: str(fields.pop(name)) for name in ("name", "version") if name in fields}
@@ -222,7 +222,7 @@ def ignored_fields(config: KPUConfig) -> list[str]:
 
 
 def config_of(platform: Platform) -> KPUConfig:
-    """The configuration that describes a platform of one kind of engine.
+    """Return the configuration that describes a platform of one kind of engine.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ from kpusim.run.run import Run
 from kpusim.run.view import Mode
 from kpusim.simulation.simulation import Simulation
 
-#: Of the random inputs of a typical case, for programs whose time depends on values.
+#: Seed of the random inputs of a typical case, for programs whose time depends on values.
 TYPICAL_SEED = 1
 
 
@@ -150,7 +150,9 @@ class KPURuntime(KPURuntimeInterface):
 
     def _check_inputs(self, inputs: Mapping[str, Array]) -> None:
         if not isinstance(inputs, Mapping):
-            raise ArgumentError(f"inputs={inputs!r} is no mapping. Fix: give a mapping of names to arrays.")
+            raise ArgumentError(
+                f"inputs={inputs!r} is not a mapping. Fix: give a mapping of names to arrays."
+            )
         specs = {name: (shape, dtype) for name, shape, dtype in self.get_input_specs()}
         for name in specs:
             if name not in inputs:
@@ -185,7 +187,7 @@ def _text(shape: tuple[int, ...]) -> str:
 
 
 def mode_of(mode: SimulationMode | str) -> SimulationMode:
-    """A mode by its name.
+    """Return a mode by its name.
 
     Raises
     ------
@@ -196,11 +198,11 @@ def mode_of(mode: SimulationMode | str) -> SimulationMode:
         return SimulationMode(mode)
     except ValueError:
         names = ", ".join(member.value for member in SimulationMode)
-        raise RuntimeError(f"mode={mode!r} is no mode. Fix: give one of {names}.") from None
+        raise RuntimeError(f"mode={mode!r} is not a mode. Fix: give one of {names}.") from None
 
 
 def device_of(program: KPUProgram) -> Platform:
-    """The platform of a program, of whose configuration the compiler has warned already."""
+    """Return the platform of a program, of whose configuration the compiler has warned already."""
     if program.platform_text:
         return Platform.parse(program.platform_text)
     with warnings.catch_warnings():
@@ -209,7 +211,7 @@ def device_of(program: KPUProgram) -> Platform:
 
 
 def device_program(program: KPUProgram, config: KPUConfig | None) -> Program:
-    """The program of the device inside a program of the client, checked.
+    """Return the program of the device inside a program of the client, checked.
 
     Raises
     ------
@@ -231,7 +233,7 @@ def device_program(program: KPUProgram, config: KPUConfig | None) -> Program:
 
 
 def difference(here: object, there: object, path: str = "") -> str:
-    """The first field in which two configurations differ; empty: none."""
+    """Return the first field in which two configurations differ; empty: none."""
     if is_dataclass(here) and type(here) is type(there):
         for item in fields(here):
             inner = difference(
@@ -348,6 +350,6 @@ def add_watts(metrics: KPUPerformanceMetrics) -> None:
 
 
 def trace_of(metrics: KPUPerformanceMetrics) -> list[str]:
-    """A line for each operation, the costliest first."""
+    """Return a line for each operation, the costliest first."""
     rows = sorted(metrics.op_metrics.items(), key=lambda item: -item[1]["cycles"])
     return [f"{name}: {row['cycles']:.0f} cycles, {row['energy_uj']:.6g} uJ" for name, row in rows]

@@ -120,7 +120,7 @@ class KPUSimulator(KPUSimulatorInterface):
         return simulation.cycle
 
     def get_state(self) -> dict[str, Any]:
-        """What the device does now.
+        """Return what the device does now.
 
         Returns
         -------
@@ -157,7 +157,9 @@ class KPUSimulator(KPUSimulatorInterface):
         if bin_ns is not None and (
             isinstance(bin_ns, bool) or not isinstance(bin_ns, int | float) or not bin_ns > 0
         ):
-            raise RuntimeError(f"bin_ns={bin_ns!r} is no width. Fix: give a positive number of nanoseconds.")
+            raise RuntimeError(
+                f"bin_ns={bin_ns!r} is not a width. Fix: give a positive number of nanoseconds."
+            )
         power = self._events().power(bin_ns)
         cycles = power.time_ns * self._core_mhz() * 1e-3
         return [(round(cycle), float(watts)) for cycle, watts in zip(cycles, power.total, strict=True)]
@@ -184,7 +186,7 @@ class KPUSimulator(KPUSimulatorInterface):
                 ]
 
     def _events(self) -> Events:
-        """What happened so far: runs repeat exactly, so a second one up to here is recorded."""
+        """Return what happened so far: runs repeat exactly, so a second one up to here is recorded."""
         simulation = self._loaded()
         twin = simulation._again("accesses")
         twin.set_inputs(simulation._inputs)

@@ -1,4 +1,4 @@
-"""What a deployment system and a KPU agree on: configurations, programs, results, errors, interfaces.
+"""Terms that a deployment system and a KPU agree on: configurations, programs, results, errors, interfaces.
 
 Names, fields, defaults and units are those of the client; nothing here needs more than NumPy.
 """
@@ -67,7 +67,7 @@ class MemoryType(Word):
 
 
 class SimulationMode(Word):
-    """What an execution gives beside the outputs, which are the same bits in all three.
+    """Results of an execution beside the outputs, which are the same bits in all three.
 
     FUNCTIONAL: metrics of an execution without values, made once; CYCLE_ACCURATE: those of this execution;
     POWER_TRACE: also watts of each operation.
@@ -142,7 +142,7 @@ class KPUConfig:
             self.supported_precisions = [KPUPrecision(word) for word in own.precisions]
 
     def validate(self) -> list[str]:
-        """What is wrong with it; empty when nothing is."""
+        """List what is wrong with it; empty when nothing is."""
         issues = []
         if self.memory.sram_l1_bytes <= 0:
             issues.append("L1 SRAM size must be positive")
@@ -155,7 +155,7 @@ class KPUConfig:
 
 @dataclass
 class MemoryLayout:
-    """Where a tensor stands."""
+    """Place of a tensor."""
 
     memory_type: MemoryType = MemoryType.DRAM
     base_address: int = 0
@@ -167,7 +167,7 @@ class MemoryLayout:
 
 @dataclass
 class TileConfig:
-    """How an operation is cut into tiles."""
+    """Cut of an operation into tiles."""
 
     tile_sizes: dict[str, int] = field(default_factory=dict)
     loop_order: list[str] = field(default_factory=list)
@@ -255,7 +255,7 @@ class KPUProgram:
         return sorted(self.ops, key=lambda op: op.schedule_order)
 
     def validate(self) -> list[str]:
-        """What is wrong with it; empty when nothing is."""
+        """List what is wrong with it; empty when nothing is."""
         issues = [] if self.ops else ["Program has no operations"]
         for kind, ids in (("input", self.input_ids), ("output", self.output_ids)):
             if not ids:
@@ -270,7 +270,7 @@ class KPUProgram:
 
 @dataclass
 class KPUPerformanceMetrics:
-    """What an execution cost.
+    """Costs of an execution.
 
     Scratchpads have no cache: hits are operand accesses that a level serves, misses those that it fetches
     from below. ``op_metrics`` has for each operation ``cycles`` and ``energy_uj``, which sum to
@@ -301,7 +301,7 @@ class KPUPerformanceMetrics:
 
 @dataclass
 class KPUExecutionResult:
-    """What an execution gave; ``error_message`` says why when it did not succeed."""
+    """Result of an execution; ``error_message`` says why when it did not succeed."""
 
     success: bool
     error_message: str | None = None
@@ -359,7 +359,7 @@ class KPUConfigWarning(UserWarning):
 
 
 class KPUCompilerInterface(ABC):
-    """What compiles models."""
+    """A compiler of models."""
 
     @abstractmethod
     def compile(
@@ -373,15 +373,15 @@ class KPUCompilerInterface(ABC):
 
     @abstractmethod
     def validate_model(self, model_path: Path, config: KPUConfig) -> list[str]:
-        """What keeps a model from being compiled; empty when nothing does."""
+        """List what keeps a model from being compiled; empty when nothing does."""
 
     @abstractmethod
     def estimate_memory(self, model_path: Path, config: KPUConfig, precision: KPUPrecision) -> dict[str, int]:
-        """Bytes of ``weights``, ``activations``, ``peak_sram``, ``peak_dram``."""
+        """Return the bytes of ``weights``, ``activations``, ``peak_sram``, ``peak_dram``."""
 
 
 class KPURuntimeInterface(ABC):
-    """What executes programs."""
+    """An executor of programs."""
 
     @abstractmethod
     def load_program(self, program: KPUProgram) -> None:
@@ -407,7 +407,7 @@ class KPURuntimeInterface(ABC):
 
 
 class KPUSimulatorInterface(ABC):
-    """What executes a program step by step."""
+    """A simulator that executes a program step by step."""
 
     @abstractmethod
     def reset(self) -> None:
@@ -423,7 +423,7 @@ class KPUSimulatorInterface(ABC):
 
     @abstractmethod
     def get_state(self) -> dict[str, Any]:
-        """What every unit does now."""
+        """Return what every unit does now."""
 
     @abstractmethod
     def get_power_trace(self) -> list[tuple[int, float]]:

@@ -49,7 +49,7 @@ PRECISIONS = {
 
 @dataclass
 class PowerConfig:
-    """What validation of power compares: watts, and the deviation of the prediction in percent."""
+    """Limits that validation of power compares: watts, and the deviation of the prediction in percent."""
 
     power_budget_watts: float = 5.0
     tolerance_percent: float = 20.0
@@ -58,7 +58,7 @@ class PowerConfig:
 
 @dataclass
 class ValidationConfig:
-    """How much is compared; ``test_data`` has the samples: arrays, or a folder of pictures."""
+    """Extent of a comparison; ``test_data`` has the samples: arrays, or a folder of pictures."""
 
     num_samples: int = 100
     tolerance_percent: float = 1.0
@@ -126,7 +126,7 @@ class StillwaterKPUTarget:
         self.runtime: Any = runtime or KPURuntime(self.config)
 
     def is_available(self) -> bool:
-        """Whether PyTorch with ``torch.compile`` is installed."""
+        """Return whether PyTorch with ``torch.compile`` is installed."""
         if importlib.util.find_spec("torch") is None:
             return False
         import torch
@@ -236,7 +236,7 @@ class StillwaterKPUTarget:
 
 
 def onnx_file(model: object, shape: tuple[int, ...], folder: Path) -> Path:
-    """The model as an ONNX file: what PyTorch has is exported to `folder`.
+    """Return the model as an ONNX file: what PyTorch has is exported to `folder`.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def onnx_file(model: object, shape: tuple[int, ...], folder: Path) -> Path:
 
 
 def metadata_of(program: KPUProgram) -> dict[str, Any]:
-    """What a deployment reports of a program."""
+    """Return what a deployment reports of a program."""
     return {
         "kpu_version": program.target_config.version,
         "estimated_cycles": program.estimated_total_cycles,
@@ -285,7 +285,7 @@ class PlainUnpickler(pickle.Unpickler):
     """Reads programs: nothing but the classes that they consist of."""
 
     def find_class(self, module: str, name: str) -> object:
-        """A class of a program, or an error."""
+        """Return a class of a program, or an error."""
         if module == "kpusim.kpu.spec" and (name.startswith("KPU") or name in SPEC_PARTS):
             return super().find_class(module, name)
         raise RuntimeError(
@@ -322,7 +322,7 @@ def calibration_samples(source: object, shape: tuple[int, ...], model: str) -> I
     """Samples for calibration: pictures of a folder, sorted and normalized, or what is given."""
     if not isinstance(source, str | Path):
         if not isinstance(source, Iterable):
-            raise DeploymentError(f"{source!r} are no samples. Fix: give arrays, or a folder of pictures.")
+            raise DeploymentError(f"{source!r} are not samples. Fix: give arrays, or a folder of pictures.")
         yield from source
         return
     for picture in pictures(source, shape):
@@ -368,7 +368,7 @@ def pictures(folder: str | Path, shape: tuple[int, ...]) -> Iterator[Array]:
 
 
 def expected(model: Callable[[Any], Any], sample: Array) -> Array:
-    """What a model gives; a module of PyTorch is called with a tensor."""
+    """Return what a model gives; a module of PyTorch is called with a tensor."""
     if type(model).__module__.partition(".")[0] != "torch" and not hasattr(model, "state_dict"):
         return np.asarray(model(sample))
     import torch
@@ -387,7 +387,7 @@ def register_target(name: str, target: object) -> None:
 
 
 def get_target(name: str) -> object:
-    """The target of a name.
+    """Return the target of a name.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a language model is made of, as far as time depends on it."""
+"""Architecture of a language model, as far as time depends on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Attention:
     window : int or None
         Positions that a token sees at most, itself included; None: all.
     bias, out_bias : bool
-        Whether the products of queries, keys and values have one, and that behind the attention.
+        Whether the products of queries, keys and values have one, and that after the attention.
     norms : {"", "head", "all"}
         Norms of queries and keys: none, of each head, of all heads together.
     softcap : bool
@@ -45,7 +45,7 @@ class Attention:
         return self.heads // self.kv_heads
 
     def cached(self, positions: int) -> int:
-        """Of so many positions before a token, those that it reads."""
+        """Count, of so many positions before a token, those that it reads."""
         return positions if self.window is None else min(positions, self.window - 1)
 
 
@@ -73,7 +73,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer: attention and feed-forward, with norms before or behind each, in a row or side by side.
+    """A layer: attention and feed-forward, with norms before or after each, in a row or side by side.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Layer:
     shared_norm: bool = False
 
     def name(self) -> str:
-        """What tells it from the other layers of its model."""
+        """Return what tells it from the other layers of its model."""
         reach = "full" if self.attention.window is None else f"window {self.attention.window}"
         kind = f", {self.feed.experts} experts" if self.feed.experts else ""
         return f"{reach}{kind}"

@@ -103,7 +103,7 @@ def _run(words: list[str]) -> int:
 
 def _size(text: str) -> int:
     if not text.isdigit() or not 0 < int(text) < 2**31:
-        raise argparse.ArgumentTypeError(f"`{text}` is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
 
 

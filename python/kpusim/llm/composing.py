@@ -99,7 +99,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What :func:`estimate` gives.
+    """Result of :func:`estimate`.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ def estimate(
     sets: Mapping[str, OverrideValue] | None = None,
     **options: str,
 ) -> Estimate:
-    """How fast a language model would be on a device.
+    """Estimate how fast a language model would be on a device.
 
     A layer of each kind, and the head, are compiled and simulated for each prompt, context and batch; the
     model is their sum.
@@ -212,7 +212,7 @@ def estimate(
 
 
 def _sizes(values: Sequence[int], name: str, most: int = LONGEST) -> list[int]:
-    """Sizes, each once.
+    """Return the sizes, each once.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def _simulated(
     pieces: list[Piece], model: Model, formats: Formats, routing: Routing, folder: Path, platform: str,
     options: Mapping[str, str], workers: int | None, progress: Callable[[int, int], None] | None,
 ) -> list[Simulated]:  # fmt: skip
-    """Each piece with what it took."""
+    """Simulate each piece."""
     graphs, tasks = [], []
     for number, piece in enumerate(pieces):
         graph = graph_of(piece, model, formats, routing)
@@ -317,12 +317,12 @@ def _assumptions(model: Model, formats: Formats, routing: Routing, whole: bool) 
     return notes
 
 
-#: How remarks of the compiler begin that say what was asked for.
+#: Begins of the compiler's remarks that say what was asked for.
 USUAL = ("stays in floats", "compiled for")
 
 
 def _told(simulated: Sequence[Simulated]) -> list[str]:
-    """What the compiler remarked, but for what is usual, and how many engines work."""
+    """Return what the compiler remarked, but for what is usual, and how many engines work."""
     notes = [note for one in simulated for note in one.measured.notes]
     return [note for note in notes if not note.startswith(USUAL) and "engines work" not in note]
 
@@ -339,7 +339,7 @@ def overrides_of(texts: Sequence[str]) -> dict[str, OverrideValue]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name or not value:
-            raise UserError(f"`{text}` is no NAME=VALUE. Fix: write such as ddr.channels=2.")
+            raise UserError(f"`{text}` is not NAME=VALUE. Fix: write such as ddr.channels=2.")
         found[name] = value
     override_list(found)
     return found

@@ -29,19 +29,19 @@ class Fields:
         self.origin = origin
 
     def error(self, field: str, what: str, fix: str) -> UserError:
-        """An error about a field."""
+        """Return an error about a field."""
         return UserError(f"{self.origin}: `{field}` {what}. Fix: {fix}.")
 
     def has(self, field: str) -> bool:
-        """Whether it is there, and not null."""
+        """Return whether it is there, and not null."""
         return self._tree.get(field) is not None
 
     def raw(self, field: str) -> Any:
-        """As it stands there; None where it does not."""
+        """Return the field as it stands there; None where it does not."""
         return self._tree.get(field)
 
     def count(self, field: str, default: int | None = None, least: int = 1) -> int:
-        """A size."""
+        """Return a size."""
         value = self._tree.get(field)
         value = default if value is None else value
         if value is None:
@@ -51,7 +51,7 @@ class Fields:
         return value
 
     def share(self, field: str, default: float) -> float:
-        """A number from 0 to 1."""
+        """Return a number from 0 to 1."""
         value = self._tree.get(field)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
@@ -67,7 +67,7 @@ class Fields:
         return value
 
     def choice(self, field: str, known: Mapping[str, T], default: str | None = None) -> T:
-        """What a word stands for."""
+        """Return what a word stands for."""
         value = self._tree.get(field)
         value = default if value is None else value
         if value is None:
@@ -77,7 +77,7 @@ class Fields:
         return known[value]
 
     def words(self, field: str, known: Sequence[str], length: int) -> list[str] | None:
-        """A word for each layer; None where it is not there."""
+        """Return a word for each layer; None where it is not there."""
         value = self._tree.get(field)
         if value is None:
             return None
@@ -100,15 +100,15 @@ class Fields:
                 )
 
     def inner(self, field: str) -> Fields:
-        """A configuration within."""
+        """Return a configuration within."""
         value = self._tree.get(field)
         if not isinstance(value, dict):
-            raise self.error(field, "is no object", "give the model's own config.json")
+            raise self.error(field, "is not an object", "give the model's own config.json")
         return Fields(value, f"{self.origin}: {field}")
 
 
 def read_fields(path: Path) -> Fields:
-    """The configuration in a file, or in a folder's config.json.
+    """Return the configuration in a file, or in a folder's config.json.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def read_fields(path: Path) -> Fields:
             f"{file}: {error.strerror or error}. Fix: give a config.json, or a folder with one."
         ) from error
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{file}: it is no JSON: {error}. Fix: give the model's own config.json.") from error
+        raise UserError(f"{file}: it is not JSON: {error}. Fix: give the model's own config.json.") from error
     if not isinstance(tree, dict):
-        raise UserError(f"{file}: it is no JSON object. Fix: give the model's own config.json.")
+        raise UserError(f"{file}: it is not a JSON object. Fix: give the model's own config.json.")
     return Fields(tree, str(file))

@@ -13,7 +13,7 @@ from kpusim.llm.graph import Graph
 
 @dataclass(frozen=True)
 class Routing:
-    """Which experts tokens choose, as an assumption.
+    """Choice of experts by tokens, as an assumption.
 
     Attributes
     ----------
@@ -38,15 +38,15 @@ class Routing:
         except ValueError:
             skew = -1.0
         if (kind != "skewed" and text != "uniform") or not 0 <= skew <= 10:
-            raise UserError(f"routing `{text}` is none. Fix: uniform, or skewed:S with S from 0 to 10.")
+            raise UserError(f"routing `{text}` is not valid. Fix: uniform, or skewed:S with S from 0 to 10.")
         return cls(skew)
 
     def __str__(self) -> str:
-        """For reports."""
+        """Write it for reports."""
         return f"skewed:{self.skew:g}" if self.skew else "uniform"
 
     def shares(self, experts: int, chosen: int) -> list[float]:
-        """How likely a token chooses each expert; the sum is `chosen`.
+        """Return how likely a token chooses each expert; the sum is `chosen`.
 
         Experts are drawn one after the other, none twice: with exponential clocks of these rates, those that
         have rung when `chosen` are expected to have (exact where all are alike).

@@ -20,7 +20,7 @@ PARTS = "its pictures are not modelled, its text model is"
 
 
 def read_model(path: Path) -> Model:
-    """The model that a configuration describes.
+    """Return the model that a configuration describes.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def _window(fields: Fields, field: str = "sliding_window") -> int | None:
 
 
 def _reaching(fields: Fields, one: Layer, kinds: list[bool]) -> list[Layer]:
-    """A layer for each of the kinds: True slides, over `sliding_window` positions."""
+    """Return a layer for each of the kinds: True slides, over `sliding_window` positions."""
     count = len(kinds)
     if (words := fields.words("layer_types", (FULL, SLIDING), count)) is not None:
         kinds = [word == SLIDING for word in words]

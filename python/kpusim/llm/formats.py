@@ -39,11 +39,11 @@ class Formats:
             For a type that there is not.
         """
         if precision not in FLOATS:
-            raise UserError(f"precision `{precision}` is none. Fix: give one of {', '.join(FLOATS)}.")
+            raise UserError(f"precision `{precision}` is not valid. Fix: give one of {', '.join(FLOATS)}.")
         floats = FLOAT_PRECISIONS[precision]
         if cache not in (None, "int8", floats):
             raise UserError(
-                f"a cache of {cache} with weights of {precision} is none. Fix: make it int8 or {floats}."
+                f"a cache of {cache} with weights of {precision} is not valid. Fix: make it int8 or {floats}."
             )
         return cls(precision, cache or floats)
 
@@ -59,12 +59,12 @@ class Formats:
 
     @property
     def quantized(self) -> bool:
-        """Whether products with weights are of integers."""
+        """Return whether products with weights are of integers."""
         return self.precision in ("int8", "int4")
 
     @property
     def quantized_cache(self) -> bool:
-        """Whether products of the attention are of integers."""
+        """Return whether products of the attention are of integers."""
         return self.cache == "int8"
 
     @property
@@ -73,13 +73,13 @@ class Formats:
         return 1 if self.quantized_cache else self.float_bytes
 
     def compiled(self, has_steps: bool) -> str:
-        """The compiler's ``precision`` of a model, with or without quantized values."""
+        """Return the compiler's ``precision`` of a model, with or without quantized values."""
         if has_steps:
             return "int4" if self.precision == "int4" else "int8"
         return FLOAT_PRECISIONS[self.precision]
 
     def weight_bytes(self, inputs: int, outputs: int) -> float:
-        """Bytes of a weight as it lies in DRAM, scales of blocks included."""
+        """Return the bytes of a weight as it lies in DRAM, scales of blocks included."""
         if self.precision == "int4":
             return inputs * outputs / 2 + -(-inputs // BLOCK) * outputs * self.float_bytes
         return inputs * outputs * (1 if self.precision == "int8" else self.float_bytes)

@@ -70,15 +70,15 @@ class Graph:
         return results
 
     def integers(self, *values: int) -> str:
-        """A constant of shapes, axes and the like."""
+        """Return a constant of shapes, axes and the like."""
         return self._constant("INT64", [len(values)], values)
 
     def number(self, value: float) -> str:
-        """A float scalar."""
+        """Return a float scalar."""
         return self._constant(self.formats.floats, [], [value])
 
     def absent(self, name: str, shape: Sequence[int], kind: str | None = None) -> str:
-        """A constant of which there is the shape alone."""
+        """Return a constant of which there is the shape alone."""
         full = self._unique(name)
         tensor = self._onnx.TensorProto(name=full, dims=shape)
         tensor.data_type = self._kind(kind or self.formats.floats)
@@ -89,43 +89,43 @@ class Graph:
         return full
 
     def vector(self, name: str, size: int) -> str:
-        """A weight of one dimension, which stays floats."""
+        """Return a weight of one dimension, which stays floats."""
         self.weight_bytes += size * self.formats.float_bytes
         return self.absent(name, [size])
 
     def filled(self, shape: Sequence[int], value: float, name: str) -> str:
-        """A constant of one number: scales, whose sizes decide what is in range."""
+        """Return a constant of one number: scales, whose sizes decide what is in range."""
         one = self._onnx.helper.make_tensor("value", self._kind(self.formats.floats), [1], [value])
         return self.node("ConstantOfShape", [self.integers(*shape)], name, value=one)
 
     def reshape(self, value: str, shape: Sequence[int], name: str) -> str:
-        """The same elements in another shape."""
+        """Return the same elements in another shape."""
         return self.node("Reshape", [value, self.integers(*shape)], name)
 
     def slice(self, value: str, axis: int, begin: int, end: int, name: str) -> str:
-        """A part along an axis."""
+        """Return a part along an axis."""
         bounds = [self.integers(begin), self.integers(end), self.integers(axis)]
         return self.node("Slice", [value, *bounds], name)
 
     def steps(self, value: str, name: str) -> str:
-        """The value in int8: steps that are made, and read as floats."""
+        """Return the value in int8: steps that are made, and read as floats."""
         self.has_steps = True
         operands = [self.number(STEP), self._constant("INT8", [], [0])]
         steps = self.node("QuantizeLinear", [value, *operands], f"{name}.steps")
         return self.node("DequantizeLinear", [steps, *operands], f"{name}.int8")
 
     def cached(self, value: str, name: str) -> str:
-        """The value as the cache holds it."""
+        """Return the value as the cache holds it."""
         return self.steps(value, name) if self.formats.quantized_cache else value
 
     def product(self, a: str, b: str, name: str) -> str:
-        """A product of two activations, one of which is of the cache."""
+        """Return a product of two activations, one of which is of the cache."""
         return self.cached(self.node("MatMul", [a, b], name), name)
 
     def linear(
         self, value: str, inputs: int, outputs: int, name: str, *, bias: bool = False, quantized: bool = True
     ) -> str:
-        """A product with a weight."""
+        """Return a product with a weight."""
         quantized = quantized and self.formats.quantized
         if quantized:
             weight = self._quantized_weight(inputs, outputs, name)
@@ -167,7 +167,7 @@ class Graph:
         return self._onnx.TensorProto.DataType.Value(name)
 
     def _unique(self, name: str) -> str:
-        """The name with the layer's before it, which no other value has."""
+        """Return the name with the layer's before it, which no other value has."""
         full = self.prefix + name
         count = self._taken[full] = self._taken.get(full, 0) + 1
         return full if count == 1 else f"{full}.{count}"

@@ -1,4 +1,4 @@
-"""Layers of a decoder as ONNX: of prompts, and of one token behind a cache.
+"""Layers of a decoder as ONNX: of prompts, and of one token after a cache.
 
 Keys and values are never repeated for the heads of queries that share them: those are rows of one product.
 Prompts go by blocks of queries, each over the keys before its end: no block above the diagonal is computed.
@@ -20,7 +20,7 @@ QUERIES = 512  #: of a prompt, whose scores are computed at once: few enough tha
 
 @dataclass(frozen=True)
 class Step:
-    """What goes through the model at once.
+    """Tokens that go through the model at once.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Step:
 
 
 def layer(graph: Graph, x: str, model: Model, one: Layer, step: Step, routing: Routing) -> str:
-    """A layer; its output."""
+    """Return a layer; its output."""
     attended = _norm(graph, x, model.hidden, one.norm, "norm1") if one.norm_before else x
     a = _attention(graph, attended, model, one.attention, step)
     if one.norm_behind:
@@ -90,7 +90,7 @@ def _norm(graph: Graph, x: str, size: int, kind: Norm, name: str) -> str:
 
 
 def _bounded(graph: Graph, x: str, name: str) -> str:
-    """Numbers bounded by tanh."""
+    """Return the numbers bounded by tanh."""
     small = graph.node("Mul", [x, graph.number(1 / 32)], f"{name}.small")
     return graph.node(
         "Mul", [graph.node("Tanh", [small], f"{name}.tanh"), graph.number(32)], f"{name}.bounded"

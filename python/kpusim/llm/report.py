@@ -15,9 +15,9 @@ from typing import Any
 from kpusim.errors import UserError
 from kpusim.llm.composing import MODEL_FILE, Estimate, Row
 
-#: What a folder of an estimate holds, beside models/.
+#: Files of an estimate's folder, beside models/.
 FILES = ("report.txt", "table.csv", "pieces.csv", "llm.json", "platform.textproto")
-#: What makes operations faster that a resource bounds.
+#: Advice on what makes operations faster that a resource bounds.
 HELP = {
     "dram": "more DRAM bandwidth (ddr.channels, ddr.data_rate_mtps) or fewer bytes (--precision, --kv)",
     "array": "more multipliers (engine.array.rows, engine.array.cols, engine.count) or a faster clock",
@@ -34,7 +34,7 @@ NAMES = {
 
 
 def text_of(found: Estimate) -> str:
-    """The report."""
+    """Return the report."""
     lines = [_title(found)]
     for phase, title, unit in (("prompt", "first token", "prompt"), ("token", "a token", "context")):
         rows = [row for row in found.rows if row.phase == phase]
@@ -93,7 +93,7 @@ def _shares(parts: dict[str, int], cycles: int) -> str:
 
 
 def _advice(row: Row) -> str:
-    """By what bounds most of the time."""
+    """Advise by what bounds most of the time."""
     bound, cycles = next(iter(row.bounds.items()))
     share, least = cycles / row.cycles, row.bound_cycles[bound] / cycles
     if bound not in HELP:
@@ -125,7 +125,7 @@ def _figures(value: float) -> str:
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    """A row as columns: parts and bounds in columns of their own."""
+    """Return a row as columns: parts and bounds in columns of their own."""
     named = {f.name: getattr(row, f.name) for f in fields(row)}
     for group in ("parts", "bounds", "bound_cycles"):
         for name, value in named.pop(group).items():
@@ -144,17 +144,17 @@ def _csv(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Floats without the last digits, which sums leave behind."""
+    """Write floats without the last digits, which sums leave inexact."""
     return f"{value:.10g}" if isinstance(value, float) else value
 
 
 def csv_of(found: Estimate) -> str:
-    """A row for each step."""
+    """Return a row for each step."""
     return _csv(map(_flat, found.rows))
 
 
 def _pieces(found: Estimate) -> list[dict[str, Any]]:
-    """A row for each piece: how often each step takes it, and its statistics."""
+    """Return a row for each piece: how often each step takes it, and its statistics."""
     rows = []
     for one, uses in found.pieces:
         counts = {f"count.{_label(found.rows[row])}": count for row, count in uses.items()}
@@ -167,7 +167,7 @@ def _pieces(found: Estimate) -> list[dict[str, Any]]:
 
 
 def json_of(found: Estimate) -> str:
-    """All of it."""
+    """Write all of it as JSON."""
     tree = {
         "schema": 1,
         "model": {**asdict(found.model), "layers": [
@@ -186,7 +186,7 @@ def json_of(found: Estimate) -> str:
 
 
 def _without_nan(value: Any) -> Any:
-    """The same with null for what is no number, which JSON has no word for."""
+    """Return the same with null for what is no number, which JSON has no word for."""
     if isinstance(value, dict):
         return {key: _without_nan(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -195,7 +195,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def prepared(folder: Path, force: bool) -> Path:
-    """The folder of an estimate, made; its folder of models.
+    """Return the folder of an estimate, made; its folder of models.
 
     Raises
     ------

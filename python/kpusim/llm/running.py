@@ -37,7 +37,7 @@ class Processes:
     def run(
         self, tasks: Sequence[tuple[Task, float]], done: Callable[[int], None] | None = None
     ) -> list[Measured]:
-        """What each task took; of each, the bytes of its weights.
+        """Return what each task took; of each, the bytes of its weights.
 
         Raises
         ------

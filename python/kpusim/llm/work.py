@@ -1,4 +1,4 @@
-"""What a step takes: pieces that are simulated once, and how often each comes."""
+"""Work of a step: pieces that are simulated once, and how often each comes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Piece:
     whole: bool = False
 
     def name(self) -> str:
-        """For people."""
+        """Name it for people."""
         what = "whole" if self.whole else "head" if self.layer is None else f"layer ({self.layer.name()})"
         if self.layer is None and not self.whole:
             return f"{what}, batch {self.step.batch}"
@@ -38,7 +38,7 @@ class Piece:
 
 
 def pieces_of(model: Model, step: Step, *, whole: bool) -> dict[Piece, int]:
-    """The pieces of a step, with how often each comes."""
+    """Return the pieces of a step, with how often each comes."""
     if whole:
         return {Piece(step, whole=True): 1}
     counts = {Piece(step, kind): count for kind, count in _by_reach(model, step).items()}
@@ -47,7 +47,7 @@ def pieces_of(model: Model, step: Step, *, whole: bool) -> dict[Piece, int]:
 
 
 def resident_bytes(model: Model, step: Step, formats: Formats) -> float:
-    """What lies in DRAM for a step: all weights, of each expert too, and the cache with the new positions."""
+    """Count the bytes in DRAM for a step: all weights, of each expert too, and the longer cache."""
     total = graph_of(Piece(Step(1, 1, None)), model, formats, Routing()).weight_bytes
     for one, count in model.kinds().items():
         tokens = 64 * max(one.feed.experts, 1)  # so many that each expert is chosen
@@ -75,7 +75,7 @@ def _by_reach(model: Model, step: Step) -> dict[Layer, int]:
 
 
 def graph_of(piece: Piece, model: Model, formats: Formats, routing: Routing) -> Graph:
-    """A piece as a model without weights."""
+    """Return a piece as a model without weights."""
     graph = Graph(model.name, formats)
     step = piece.step
     x = graph.input("x", [step.rows, model.hidden])

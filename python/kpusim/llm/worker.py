@@ -52,7 +52,7 @@ class Operations:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run took.
+    """Measurements of a run.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ PARTS = {
 
 
 def part_of(operation: str) -> str:
-    """The part of a model that an operation of :mod:`kpusim.llm.layers` belongs to."""
+    """Return the part of a model that an operation of :mod:`kpusim.llm.layers` belongs to."""
     first, *rest = re.split(r"[.:/]", operation)
     if re.fullmatch(r"layer\d+", first) and rest:
         first, *rest = rest

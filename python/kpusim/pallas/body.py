@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Notes:
-    """What an export collects beside its form.
+    """Notes that an export collects beside its form.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Equation:
     def inlined(
         self, function: Callable[..., Any], kinds: Sequence[tuple[Sequence[int], Any]] | None = None
     ) -> list[Atom]:
-        """What jax makes of a function of the operands, taken as of these shapes and types."""
+        """Export what jax makes of a function of the operands, taken as of these shapes and types."""
         if kinds is None:
             kinds = [(var.aval.shape, var.aval.dtype) for var in self.source.invars]
         closed = jax.make_jaxpr(function)(*(jax.ShapeDtypeStruct(*kind) for kind in kinds))
@@ -130,7 +130,7 @@ class Equation:
         ]
 
     def atom(self, value: Any) -> Atom:
-        """A variable or literal of jax, or a whole number of the host."""
+        """Return a variable or literal of jax, or a whole number of the host."""
         return self.body.atom(value, self.scope)
 
 
@@ -165,7 +165,7 @@ class Body:
         ] = {}  #: the part that the kernel sees of a ref that is more, an index
 
     def variable(self, shape: Sequence[int], dtype: Any, space: str | None = None) -> int:
-        """A new variable; with a space it is a ref."""
+        """Return a new variable; with a space it is a ref."""
         if any(not isinstance(size, int | np.integer) for size in shape):
             raise Refused(f"a shape {tuple(shape)} that is not static")
         shape, dtype = jx.physical(shape, dtype)
@@ -177,7 +177,7 @@ class Body:
 
     @contextlib.contextmanager
     def made_of_others(self, place: str) -> Iterator[None]:
-        """While what an equation is made of is exported: that has its place."""
+        """Give what an equation is made of its place while that is exported."""
         outer = self.made_at
         self.made_at = outer or place
         try:
@@ -192,7 +192,7 @@ class Body:
         return self.scratch[name]
 
     def of_aval(self, aval: Any) -> int:
-        """A new variable for what jax knows of a value or a ref."""
+        """Return a new variable for what jax knows of a value or a ref."""
         if not isinstance(aval, jx.AbstractRef):
             return self.variable(aval.shape, aval.dtype)
         inner = aval.inner_aval
@@ -202,7 +202,7 @@ class Body:
         return self.variable(inner.shape, inner.dtype, jx.SPACES[space])
 
     def table(self) -> list[Json]:
-        """The types, as the file lists them."""
+        """Return the types, as the file lists them."""
         rows = []
         for name, shape, space in self.types:
             row: Json = {"type": name, "shape": list(shape)}
@@ -212,7 +212,7 @@ class Body:
         return rows
 
     def atom(self, value: Any, scope: Mapping[Any, Atom]) -> Atom:
-        """What stands for a variable, a literal, or a number of the host."""
+        """Return what stands for a variable, a literal, or a number of the host."""
         if isinstance(value, jx.Literal):
             return literal(value.val, value.aval.dtype)
         if isinstance(value, jx.Var):
@@ -220,7 +220,7 @@ class Body:
         return literal(value, np.int32)
 
     def block(self, closed: Any, given: Sequence[Atom]) -> Json:
-        """A jaxpr as a block: its first operands are `given`, the others its inputs."""
+        """Return a jaxpr as a block: its first operands are `given`, the others its inputs."""
         jaxpr, constants = jx.opened(closed)
         free = jaxpr.invars[len(given) :]
         inputs = [self.of_aval(var.aval) for var in free]
@@ -272,7 +272,7 @@ class Body:
             self.places.pop()
 
     def stand_in(self, aval: Any) -> int:
-        """A variable for the result of what was refused: only to go on looking."""
+        """Return a variable for the result of what was refused: only to go on looking."""
         self.vars.append(0)
         if isinstance(aval, jx.AbstractRef):
             self.spaces[len(self.vars) - 1] = "vmem"
@@ -280,7 +280,7 @@ class Body:
 
 
 def literal(value: Any, dtype: Any) -> list[Any]:
-    """A scalar as its type and its bits."""
+    """Return a scalar as its type and its bits."""
     array = np.asarray(value)
     if array.shape:
         raise Refused(f"a constant array of shape {array.shape} inside the kernel; pass it as an operand")
@@ -289,7 +289,7 @@ def literal(value: Any, dtype: Any) -> list[Any]:
 
 
 def pruned(block: Json, used: set[int]) -> Json:
-    """A block without equations that do nothing: no result of theirs is used, and they touch no ref.
+    """Return a block without equations that do nothing: no result of theirs is used, and they touch no ref.
 
     Old values of writes that nobody uses go, too.
     """
@@ -308,7 +308,7 @@ def pruned(block: Json, used: set[int]) -> Json:
 
 
 def touches(equation: Json) -> bool:
-    """Whether it, or an equation inside it, names a ref."""
+    """Return whether it, or an equation inside it, names a ref."""
     return "refs" in equation or any(
         touches(inner) for block in equation.get("blocks", ()) for inner in block["equations"]
     )
@@ -327,5 +327,5 @@ def variables(value: Any) -> list[int]:
 
 
 def is_slice(item: Any) -> bool:
-    """Whether an index is a slice, not an atom."""
+    """Return whether an index is a slice, not an atom."""
     return isinstance(item, list) and item[0] == "slice"

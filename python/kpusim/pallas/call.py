@@ -1,4 +1,4 @@
-"""One `pallas_call` in the exported form: its grid, its operands with their blocks, and its body."""
+"""A `pallas_call` in the exported form: its grid, its operands with their blocks, and its body."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Call:
         self.body = Body(notes, HANDLERS, axes, self.place, options_of(equation.params), names)
 
     def form(self, arrays: Sequence[int], results: Sequence[int]) -> Json:
-        """The whole."""
+        """Return the whole."""
         check_parameters(self.equation.params)
         mapping = self.grid_mapping
         jaxpr = self.equation.params["jaxpr"]
@@ -143,7 +143,7 @@ class Call:
         return found
 
     def block(self, mapping: Any, prefetched: Sequence[int]) -> Json:
-        """Sizes of a block and where it stands at each step."""
+        """Return the sizes of a block and where it stands at each step."""
         if mapping.transforms:
             raise Refused("a block with transforms, which only other dialects have")
         closed = mapping.index_map_jaxpr
@@ -163,7 +163,7 @@ class Call:
 
 
 def dim(size: Any) -> list[Any]:
-    """One dimension of a block."""
+    """Export one dimension of a block."""
     if isinstance(size, jx.Blocked):
         return ["blocked", int(size.block_size)]
     if isinstance(size, jx.Squeezed):
@@ -176,7 +176,7 @@ def dim(size: Any) -> list[Any]:
 
 
 def is_whole(mapping: Any) -> bool:
-    """Whether a block is the whole array."""
+    """Return whether a block is the whole array."""
     sizes = [getattr(size, "block_size", None) for size in mapping.block_shape]
     return sizes == list(mapping.array_aval.shape)
 

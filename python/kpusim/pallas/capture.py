@@ -62,7 +62,7 @@ class Capture:
     names: dict[str, int] = field(default_factory=dict)  #: taken, and how often each was wished again
 
     def array(self, role: str, shape: Sequence[int], dtype: Any, name: str = "") -> int:
-        """A new array."""
+        """Return a new array."""
         if 0 in shape:
             raise UserError(
                 f"an array without elements, of shape {tuple(shape)}. "
@@ -91,7 +91,7 @@ class Capture:
         return found
 
     def free_name(self, wished: str) -> str:
-        """An identifier that no other array has."""
+        """Return an identifier that no other array has."""
         plain = re.sub(r"\W+", "_", wished, flags=re.ASCII).strip("_") or "x"
         name = plain = plain if plain[0].isalpha() else "x" + plain
         while name in self.names:
@@ -101,7 +101,7 @@ class Capture:
         return name
 
     def stored(self, value: Value) -> View:
-        """A value in an array; what is known becomes a constant."""
+        """Return a value in an array; what is known becomes a constant."""
         if isinstance(value, View):
             return value
         data = np.ascontiguousarray(value.value)
@@ -123,7 +123,7 @@ class Capture:
         self.step("move", {"from": source.array, "to": target, **move.form(), "line": self.notes.line(place)})
 
     def run(self, closed: Any, values: Sequence[Value]) -> list[Value]:
-        """All equations of a jaxpr."""
+        """Run all equations of a jaxpr."""
         jaxpr, constants = jx.opened(closed)
         scope: dict[Any, Value] = dict(zip(jaxpr.invars, values, strict=True))
         scope |= {var: Known(np.asarray(c)) for var, c in zip(jaxpr.constvars, constants, strict=True)}
@@ -133,7 +133,7 @@ class Capture:
         return [value_of(var, scope) for var in jaxpr.outvars]
 
     def results(self, equation: Any, values: list[Value]) -> Sequence[Value]:
-        """What one equation gives; anything at all if it is not supported, which is noted."""
+        """Return what one equation gives; anything at all if it is not supported, which is noted."""
         place = jx.place_of(equation) or "unknown line"
         try:
             return self.equation(equation, values, place)
@@ -142,7 +142,7 @@ class Capture:
             return [View(0, tuple(var.aval.shape)) for var in equation.outvars]
 
     def equation(self, equation: Any, values: list[Value], place: str) -> Sequence[Value]:
-        """What one equation outside of kernels becomes."""
+        """Export one equation outside of kernels."""
         equation = jx.as_call(equation) or equation
         primitive = equation.primitive
         if primitive is jx.pallas_call_p:
@@ -191,7 +191,7 @@ class Capture:
         )
 
     def moved(self, equation: Any, parts: Sequence[moves.Part], values: list[Value], place: str) -> View:
-        """A new array, made of parts of others."""
+        """Return a new array, made of parts of others."""
         out = equation.outvars[0].aval
         target = self.array("between", out.shape, out.dtype)
         for part in parts:
@@ -199,7 +199,7 @@ class Capture:
         return View(target, tuple(out.shape))
 
     def at_place(self, equation: Any, values: list[Value], place: str) -> View:
-        """A part taken or replaced at a place that is known, as loops of jax around calls do it."""
+        """Return a part taken or replaced at a place that is known, as loops of jax around calls do it."""
         arrays = moves.AT[equation.primitive.name]
         whole, part = self.stored(values[0]), equation.invars[arrays - 1].aval.shape
         out = equation.outvars[0].aval
@@ -252,7 +252,7 @@ class Capture:
         return [*state, *(View(array, shape) for array, shape in zip(stacked, shapes, strict=True))]
 
     def row(self, value: Value, index: int, place: str) -> Value:
-        """One row of what a scan goes through."""
+        """Take one row of what a scan goes through."""
         if isinstance(value, Known):
             return Known(value.value[index])
         kind = self.arrays[value.array]["type"]
@@ -310,7 +310,7 @@ class Capture:
             }
 
     def document(self, name: str, version: str, results: Sequence[str]) -> Json:
-        """The document: inputs, outputs, and the other arrays."""
+        """Return the document: inputs, outputs, and the other arrays."""
         ranks = {"input": 0, "output": 1, "between": 2, "constant": 3}
         order = sorted(
             range(len(self.arrays)),
@@ -339,21 +339,21 @@ class Capture:
 
 
 def declared(shape: Sequence[int]) -> list[int]:
-    """The shape that a program says of an array: of too many dimensions the first ones are one."""
+    """Return the shape that a program says of an array: of too many dimensions the first ones are one."""
     sizes = [int(size) for size in shape]
     ahead = max(len(sizes) - MOST_DIMENSIONS + 1, 1)
     return [math.prod(sizes[:ahead]), *sizes[ahead:]] if sizes else []
 
 
 def value_of(var: Any, scope: dict[Any, Value]) -> Value:
-    """What stands for a variable or a literal."""
+    """Return what stands for a variable or a literal."""
     if isinstance(var, jx.Literal):
         return Known(np.asarray(var.val, dtype=var.aval.dtype))
     return scope[var]
 
 
 def folds(equation: Any, values: Sequence[Value]) -> bool:
-    """Whether all is known and small, so that the results can be computed now."""
+    """Return whether all is known and small, so that the results can be computed now."""
     if not all(isinstance(value, Known) for value in values) or equation.effects:
         return False
     if any("jaxpr" in name or name == "branches" for name in equation.params):
@@ -371,7 +371,7 @@ def folded(equation: Any, values: Sequence[Value]) -> list[Value]:
 
 
 def on_mesh(kernel: Any) -> str:
-    """What is not there of a call that is no `pallas_call`."""
+    """Say what is missing for a call that is no `pallas_call`."""
     return (
         f"`{kernel.primitive.name}`: a kernel on a mesh of cores other than those of pl.kernel on TensorCores"
     )
@@ -380,7 +380,7 @@ def on_mesh(kernel: Any) -> str:
 def traced(
     function: Callable[..., Any], shapes: Sequence[Any], keywords: Mapping[str, Any] | None = None
 ) -> tuple[Any, Any]:
-    """The jaxpr of a function and the tree of its results; nothing is run."""
+    """Return the jaxpr of a function and the tree of its results; nothing is run."""
     jx.release()
     named = keywords or {}
     for leaf in jax.tree_util.tree_leaves((shapes, named)):
@@ -423,7 +423,7 @@ def captured(function: Callable[..., Any], shapes: Sequence[Any]) -> tuple[Json,
 
 
 def captured_call(equation: Any) -> tuple[Json, Notes]:
-    """The same of one `pallas_call` that jax has traced: its operands are the arguments."""
+    """Return the same of one `pallas_call` that jax has traced: its operands are the arguments."""
     capture = Capture()
     names = ["bound"] * equation.params["grid_mapping"].num_dynamic_grid_bounds
     names += jx.argument_names(equation.params["jaxpr"])[: len(equation.invars) - len(names)]
@@ -436,7 +436,7 @@ def captured_call(equation: Any) -> tuple[Json, Notes]:
 
 
 def result_names(tree: Any) -> list[str]:
-    """Names of the results: `out`, or numbered, or by their keys."""
+    """Return the names of the results: `out`, or numbered, or by their keys."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     if len(leaves) == 1:
         return ["out"]
@@ -448,7 +448,7 @@ def result_names(tree: Any) -> list[str]:
 
 
 def text_of(document: Json) -> str:
-    """The file."""
+    """Return the file."""
     head = f'{{"format": "{document["format"]}", '
     return head + json.dumps({k: v for k, v in document.items() if k != "format"}, separators=(",", ":"))[1:]
 

@@ -28,7 +28,7 @@ WIDER = {"nextafter": 16, "population_count": 8, "clz": 8}
 
 @handles(*ELEMENTWISE)
 def plain(equation: Equation) -> Sequence[Atom]:
-    """The same operation here."""
+    """Return the same operation here."""
     name = equation.source.primitive.name
     if equation.params.get("accuracy") is not None:
         raise Refused(f"`{name}` with a chosen accuracy")
@@ -45,7 +45,7 @@ def add_any(equation: Equation) -> Sequence[Atom]:
 
 @handles("stop_gradient", "copy", "optimization_barrier", "multiple_of", "add_dependency", "name")
 def same(equation: Equation) -> Sequence[Atom]:
-    """A hint: its results are its operands."""
+    """Return a hint: its results are its operands."""
     return equation.atoms[: len(equation.source.outvars)]
 
 
@@ -59,7 +59,7 @@ def empty(equation: Equation) -> Sequence[Atom]:
 
 @handles("platform_index")
 def platform_index(equation: Equation) -> Sequence[Atom]:
-    """Which branch the platform takes: that of a host, whose values are ours."""
+    """Choose the branch of the platform: that of a host, whose values are ours."""
     names = equation.params["platforms"]
     found = next(i for i, some in enumerate(names) if some is None or "cpu" in some)
     return [literal(found, np.dtype(np.int32))]
@@ -106,7 +106,7 @@ def pack_elementwise(equation: Equation) -> Sequence[Atom]:
 
 @handles("unpack_elementwise")
 def unpack_elementwise(equation: Equation) -> Sequence[Atom]:
-    """One of the arrays that were packed, widened."""
+    """Widen one of the arrays that were packed."""
     packed, bits, unsigned = packing(equation, equation.params["unpacked_dtype"])
     shape, atoms = equation.shape(0), equation.atoms
     if equation.dtype(0) != unsigned:
@@ -119,7 +119,7 @@ def unpack_elementwise(equation: Equation) -> Sequence[Atom]:
 
 
 def packing(equation: Equation, unpacked: Any) -> tuple[Any, int, Any]:
-    """The narrow type, its bits, and the type of what holds several."""
+    """Return the narrow type, its bits, and the type of what holds several."""
     packed = np.dtype(equation.params["packed_dtype"])
     jx.element_type(packed)
     return packed, jx.bits_of(packed), np.dtype(f"uint{8 * np.dtype(unpacked).itemsize}")
@@ -133,7 +133,7 @@ def square(equation: Equation) -> Sequence[Atom]:
 
 @handles("integer_pow")
 def integer_pow(equation: Equation) -> Sequence[Atom]:
-    """A power with a constant exponent."""
+    """Return a power with a constant exponent."""
     return equation.emit("integer_pow", equation.atoms, y=int(equation.params["y"]))
 
 
@@ -184,7 +184,7 @@ def iota(equation: Equation) -> Sequence[Atom]:
 
 @handles("broadcast_to")
 def broadcast_to(equation: Equation) -> Sequence[Atom]:
-    """The same, the dimensions that there are being the last ones."""
+    """Return the same, the dimensions that there are being the last ones."""
     rank, own = len(equation.params["shape"]), len(equation.shape(0))
     return equation.emit("broadcast_in_dim", equation.atoms, dims=list(range(rank - own, rank)))
 
@@ -199,7 +199,7 @@ def broadcast_in_dim(equation: Equation) -> Sequence[Atom]:
 
 @handles("reshape")
 def reshape(equation: Equation) -> Sequence[Atom]:
-    """Another shape, row-major; of dimensions in another order if one is given."""
+    """Return another shape, row-major; of dimensions in another order if one is given."""
     atoms, order = equation.atoms[:1], equation.params.get("dimensions")
     if order is not None:
         turned = [equation.shape(0)[axis] for axis in order]
@@ -221,13 +221,13 @@ def transpose(equation: Equation) -> Sequence[Atom]:
 
 @handles("concatenate")
 def concatenate(equation: Equation) -> Sequence[Atom]:
-    """One after another."""
+    """Join the operands one after another."""
     return equation.emit("concatenate", equation.atoms, dimension=int(equation.params["dimension"]))
 
 
 @handles("stack")
 def stack(equation: Equation) -> Sequence[Atom]:
-    """Along a new dimension: reshaped, then concatenated."""
+    """Join along a new dimension: reshaped, then concatenated."""
     axis = int(equation.params["axis"])
     shape = list(equation.shape(0))
     shape.insert(axis, 1)
@@ -237,7 +237,7 @@ def stack(equation: Equation) -> Sequence[Atom]:
 
 @handles("pad")
 def pad(equation: Equation) -> Sequence[Atom]:
-    """Elements around and between; negative ones cut."""
+    """Return the elements around and between; negative ones cut."""
     low, high, interior = zip(*equation.params["padding_config"], strict=True)
     return equation.emit("pad", equation.atoms, low=ints(low), high=ints(high), interior=ints(interior))
 
@@ -250,7 +250,7 @@ def rev(equation: Equation) -> Sequence[Atom]:
 
 @handles("slice")
 def static_slice(equation: Equation) -> Sequence[Atom]:
-    """A part, at places that are known."""
+    """Return a part, at places that are known."""
     params = equation.params
     start, limit = ints(params["start_indices"]), ints(params["limit_indices"])
     stride = ints(params["strides"] or [1] * len(start))
@@ -317,7 +317,7 @@ def gather(equation: Equation) -> Sequence[Atom]:
 
 
 def fill_of(value: Any, dtype: Any) -> Atom:
-    """What a gather gives outside: by default NaN, the least signed or the largest unsigned number."""
+    """Return what a gather gives outside: by default NaN, the least signed or the largest unsigned number."""
     if value is not None:
         return literal(value, dtype)
     if dtype == np.bool_:
@@ -336,7 +336,7 @@ def reduce(equation: Equation) -> Sequence[Atom]:
 
 @handles("argmax", "argmin")
 def arg_reduce(equation: Equation) -> Sequence[Atom]:
-    """Where the largest or least stands, the first of equals."""
+    """Find where the largest or least stands, the first of equals."""
     (axis,) = equation.params["axes"]
     return equation.emit(equation.source.primitive.name, equation.atoms, axis=int(axis))
 
@@ -364,7 +364,7 @@ def sort(equation: Equation) -> Sequence[Atom]:
 
 @handles("top_k")
 def top_k(equation: Equation) -> Sequence[Atom]:
-    """The largest of the last axis, with their places."""
+    """Return the largest of the last axis, with their places."""
     shape, rank, k = list(equation.shape(0)), len(equation.shape(0)), int(equation.params["k"])
     axis = int(equation.params.get("axis", -1)) % rank
     if axis == rank - 1:
@@ -403,17 +403,17 @@ def dot_general(equation: Equation) -> Sequence[Atom]:
 
 @handles("program_id", "num_programs")
 def program_id(equation: Equation) -> Sequence[Atom]:
-    """Where in the grid, or how large it is."""
+    """Return the place in the grid, or how large it is."""
     axis = equation.body.axes[int(equation.params["axis"])]
     return equation.emit(equation.source.primitive.name, [], axis=axis)
 
 
 @handles("axis_index")
 def axis_index(equation: Equation) -> Sequence[Atom]:
-    """Where along an axis of the grid that has a name, as those of a mesh of cores have."""
+    """Return the place along an axis of the grid that has a name, as those of a mesh of cores have."""
     name, names = equation.params["axis_name"], equation.body.names
     if name not in names:
-        raise Refused(f"`axis_index` of {name}, which is no axis of the grid")
+        raise Refused(f"`axis_index` of {name}, which is not an axis of the grid")
     return equation.emit("program_id", [], axis=equation.body.axes[names.index(name)])
 
 
@@ -429,7 +429,7 @@ def roll(equation: Equation) -> Sequence[Atom]:
 
 @handles("debug_print", "debug_callback", "delay", "trace_value")
 def dropped(equation: Equation) -> Sequence[Atom]:
-    """Nothing here: the caller is told."""
+    """Export nothing: the caller is told."""
     equation.body.notes.dropped.setdefault(equation.source.primitive.name, equation.place)
     return []
 

@@ -1,4 +1,4 @@
-"""What a function's kernels consist of, and how long each step with them takes."""
+"""Contents of a function's kernels, and how long each step with them takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kpusim.simulation.simulation import Simulation
 
 @dataclass(frozen=True)
 class Inspection:
-    """What :func:`inspect` found.
+    """Findings of :func:`inspect`.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Inspection:
     error: str = ""
 
     def __str__(self) -> str:
-        """A table."""
+        """Return a table."""
         rows = [f"kernels: {', '.join(self.calls)}"]
         rows += [f"  {name:24}{count:6}" for name, count in self.primitives.most_common()]
         rows += [f"not supported: {place}: {what}" for what, place in self.unsupported]

@@ -1,4 +1,4 @@
-"""Everything of jax that is not public, and where its releases differ. No other file imports ``jax._src``."""
+"""Internals of jax that are not public, and where its releases differ. No other file imports ``jax._src``."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ threefry2x32 = getattr(tpu_random, "threefry2x32", prng)
 
 @dataclass(frozen=True)
 class Release:
-    """Where a release of jax differs from others.
+    """Differences of a release of jax from others.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ TpuParams = tpu_core.CompilerParams
 pallas_call_p = calls.pallas_call_p
 shard_map_p = shard_map.shard_map_p
 with_memory_space_constraint_p = pallas_core.with_memory_space_constraint_p
-#: What `pl.kernel` and `pl.core_map` make, and `pl.run_state` around the latter.
+#: Primitives that `pl.kernel` and `pl.core_map` make, and `pl.run_state` around the latter.
 MESH_KERNELS = {mpmd.mpmd_map_p, pallas_core.core_map_p}
 OF_CORES = MESH_KERNELS | {discharge.run_state_p}
 #: Primitives that only carry another jaxpr, and where it stands.
@@ -117,7 +117,7 @@ SPACES = {
 
 
 def is_only_copied(aval: Any) -> bool:
-    """Whether a ref stays in DDR."""
+    """Return whether a ref stays in DDR."""
     return SPACES.get(str(getattr(aval, "memory_space", ""))) in ("any", "hbm")
 
 
@@ -159,7 +159,7 @@ PRIMITIVES = known_primitives()
 
 
 def release() -> Release:
-    """What is known of the jax that is installed.
+    """Return what is known of the jax that is installed.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def without_refs(closed: Any) -> Any:
 
 
 def has_core_map(jaxpr: Any) -> bool:
-    """Whether one on TensorCores is called, not within a `run_state`, whose refs are its own."""
+    """Return whether one on TensorCores is called, not within a `run_state`, whose refs are its own."""
     inside = {pallas_call_p, discharge.run_state_p}
     return any(
         is_core_map(one)
@@ -236,13 +236,13 @@ def has_core_map(jaxpr: Any) -> bool:
 
 
 def is_core_map(equation: Any) -> bool:
-    """Whether it is one on TensorCores."""
+    """Return whether it is one on TensorCores."""
     is_one = equation.primitive is pallas_core.core_map_p
     return is_one and isinstance(equation.params["mesh"], tpu_core.TensorCoreMesh)
 
 
 def as_call(equation: Any) -> Any:
-    """A kernel of `pl.kernel` on TensorCores as a `pallas_call`, whose grid they are.
+    """Return a kernel of `pl.kernel` on TensorCores as a `pallas_call`, whose grid they are.
 
     Of a `run_state` around kernels a call of what it does to values; None of any other equation.
     """
@@ -267,7 +267,7 @@ def as_call(equation: Any) -> Any:
 
 
 def mapping_of_cores(jaxpr: Any, mesh: Any, operands: int, results: int) -> Any:
-    """Its grid and blocks, which are whole arrays."""
+    """Return its grid and blocks, which are whole arrays."""
     avals = [var.aval for var in jaxpr.invars]
     blocks = [pallas_core.BlockSpec(memory_space=aval.memory_space) for aval in avals[: operands + results]]
     scratch = [pallas_core.MemoryRef(aval.inner_aval, aval.memory_space) for aval in avals[len(blocks) :]]
@@ -287,12 +287,12 @@ def mapping_of_cores(jaxpr: Any, mesh: Any, operands: int, results: int) -> Any:
 
 
 def at_place_of(equation: Any) -> Any:
-    """A context in which what jax makes has the place of `equation`."""
+    """Return a context in which what jax makes has the place of `equation`."""
     return source_info_util.user_context(equation.source_info.traceback)
 
 
 def place_of(equation: Any) -> str:
-    """Where an equation was written: ``file:line (function)``; empty if jax does not know."""
+    """Return where an equation was written: ``file:line (function)``; empty if jax does not know."""
     frame = source_info_util.user_frame(equation.source_info.traceback)
     if frame is None:
         return ""
@@ -300,7 +300,7 @@ def place_of(equation: Any) -> str:
 
 
 def is_of_computed_size(error: Exception) -> bool:
-    """Whether tracing failed at an array one of whose sizes is computed.
+    """Return whether tracing failed at an array one of whose sizes is computed.
 
     All that jax says of it is its type, in one release as ``DShapedArray``, in another as
     ``float32[int32[],128]``.
@@ -309,7 +309,7 @@ def is_of_computed_size(error: Exception) -> bool:
 
 
 def place_of_error(error: Exception) -> str:
-    """The innermost line of a caller's file that an error went through."""
+    """Return the innermost line of a caller's file that an error went through."""
     library = os.path.dirname(os.__file__) + os.sep + "contextlib.py"
     frames = traceback.extract_tb(error.__traceback__)
     found = [
@@ -327,7 +327,7 @@ def place(file: str, line: int, function: str) -> str:
 
 
 def argument_names(jaxpr: Any) -> Sequence[str]:
-    """Names of its arguments, as far as jax knows them."""
+    """Return the names of its arguments, as far as jax knows them."""
     names: Sequence[str] = jaxpr.debug_info.safe_arg_names(len(jaxpr.invars))
     return names
 
@@ -365,22 +365,22 @@ def element_type(dtype: Any) -> str:
 
 
 def least(dtype: Any) -> Any:
-    """What is not above any element of a type."""
+    """Return what is not above any element of a type."""
     return lax._get_max_identity(dtype)
 
 
 def greatest(dtype: Any) -> Any:
-    """What is not below any element of a type."""
+    """Return what is not below any element of a type."""
     return lax._get_min_identity(dtype)
 
 
 def function_of(jaxpr: Any, constants: Sequence[Any]) -> Any:
-    """What a jaxpr computes of its operands, as a list; a closed one has its constants."""
+    """Return what a jaxpr computes of its operands, as a list; a closed one has its constants."""
     return core.jaxpr_as_fun(jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, constants))
 
 
 def is_whole(dtype: Any) -> bool:
-    """Whether elements are whole numbers: NumPy does not count those of ml_dtypes."""
+    """Return whether elements are whole numbers: NumPy does not count those of ml_dtypes."""
     return bool(dtypes.issubdtype(dtype, np.integer))
 
 
@@ -397,22 +397,22 @@ def physical(shape: Sequence[int], dtype: Any) -> tuple[tuple[int, ...], Any]:
 
 
 def is_key(dtype: Any) -> bool:
-    """Whether elements are random keys."""
+    """Return whether elements are random keys."""
     return isinstance(dtype, prng.KeyTy)
 
 
 def as_key(words: Any, dtype: Any) -> Any:
-    """The keys that have these words; other arrays as they are."""
+    """Return the keys that have these words; other arrays as they are."""
     return prng.random_wrap(words, impl=dtype._impl) if is_key(dtype) else words
 
 
 def words(value: Any) -> Any:
-    """The words of keys; another value as it is."""
+    """Return the words of keys; another value as it is."""
     return jax.random.key_data(value) if is_key(getattr(value, "dtype", None)) else value
 
 
 def checks_are_on() -> bool:
-    """Whether jax lets `pl.debug_check` check anything."""
+    """Return whether jax lets `pl.debug_check` check anything."""
     of: Any = pallas_core if hasattr(pallas_core, "debug_checks_enabled") else pallas_helpers  # 0.9.2
     return bool(of.debug_checks_enabled())
 
@@ -430,18 +430,18 @@ def varying(aval: Any) -> frozenset[Any]:
 
 
 def varying_as(value: Any, aval: Any) -> Any:
-    """A callback's result, said to differ along the axes along which `aval` does."""
+    """Return a callback's result, said to differ along the axes along which `aval` does."""
     axes = varying(aval) - varying(jax.typeof(value))
     return jax.lax.pcast(value, tuple(axes), to="varying") if axes else value
 
 
 def is_pallas_key(kind: Any) -> bool:
-    """Whether keys of a kind seed the generator of Pallas."""
+    """Return whether keys of a kind seed the generator of Pallas."""
     return bool(tpu_random.is_pallas_impl(kind))
 
 
 def opened(closed: Any) -> tuple[Any, Sequence[Any]]:
-    """A jaxpr and the values of its constants."""
+    """Return a jaxpr and the values of its constants."""
     return (closed.jaxpr, closed.consts) if isinstance(closed, ClosedJaxpr) else (closed, ())
 
 
@@ -454,7 +454,7 @@ def inner_jaxprs(equation: Any) -> Iterator[Any]:
 
 
 def expanded(equation: Any) -> Any:
-    """What `pltpu.einshape`, or another primitive that is a class, is made of; None of any other."""
+    """Return the equations of `pltpu.einshape`, or of another primitive that is a class; None for others."""
     if equation.primitive is einshape.einshape_lo_p:
         sizes = dict(equation.params["sizes"])
         made = functools.partial(einshape._einshape, equation.params["equation"], **sizes)
@@ -489,7 +489,7 @@ def copy_parts(equation: Any) -> list[Any]:
 
 
 def plain_ref(ref: Any) -> tuple[Any, Sequence[Any]]:
-    """A ref and its transforms."""
+    """Return a ref and its transforms."""
     if isinstance(ref, TransformedRef):
         inner, before = plain_ref(ref.ref)
         return inner, (*before, *ref.transforms)
@@ -497,13 +497,13 @@ def plain_ref(ref: Any) -> tuple[Any, Sequence[Any]]:
 
 
 def self_test() -> list[str]:
-    """What of jax's internals is not as this file expects; empty if all is well."""
+    """List what of jax's internals is not as this file expects; empty if all is well."""
     release()
     wrong = []
     captured = jax.make_jaxpr(lambda x: jax.jit(lambda y: y + 1)(x))(jax.ShapeDtypeStruct((2,), np.float32))
     equation = captured.jaxpr.eqns[0]
     if equation.primitive not in INLINED or INLINED[equation.primitive] not in equation.params:
-        wrong.append("jit is no equation with a jaxpr")
+        wrong.append("jit is not an equation with a jaxpr")
     for name in "get swap addupdate dma_start dma_wait run_scoped cond while scan program_id".split():
         if name not in PRIMITIVES.values():
             wrong.append(f"there is no primitive {name}")

@@ -38,7 +38,7 @@ class Move:
     to_offset: int = 0
 
     def form(self) -> Json:
-        """As the file has it."""
+        """Return it as the file has it."""
         return {
             "from_offset": int(self.from_offset),
             "to_offset": int(self.to_offset),
@@ -57,7 +57,7 @@ class Part:
 
 
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Elements between neighbours of a dimension, row-major."""
+    """Return the elements between neighbours of a dimension, row-major."""
     found = [1]
     for size in reversed(shape[1:]):
         found.append(found[-1] * int(size))
@@ -65,17 +65,17 @@ def strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def plain(shape: Sequence[int]) -> tuple[int, ...]:
-    """Sizes as whole numbers."""
+    """Return the sizes as whole numbers."""
     return tuple(int(size) for size in shape)
 
 
 def whole(shape: Sequence[int]) -> Move:
-    """All of an array."""
+    """Move all of an array."""
     return Move(plain(shape), strides(shape), strides(shape))
 
 
 def sliced(shape: Sequence[int], start: Sequence[int], step: Sequence[int], size: Sequence[int]) -> Move:
-    """A part of an array of `shape`, as an array of its own."""
+    """Return a part of an array of `shape`, as an array of its own."""
     of = strides(shape)
     offset = sum(first * stride for first, stride in zip(start, of, strict=True))
     apart = tuple(int(one * stride) for one, stride in zip(step, of, strict=True))
@@ -83,24 +83,24 @@ def sliced(shape: Sequence[int], start: Sequence[int], step: Sequence[int], size
 
 
 def placed(shape: Sequence[int], start: Sequence[int], size: Sequence[int]) -> Move:
-    """An array as a part of one of `shape`."""
+    """Return an array as a part of one of `shape`."""
     there = sliced(shape, start, [1] * len(start), size)
     return Move(there.size, there.to_stride, there.from_stride, 0, there.from_offset)
 
 
 def into_row(shape: Sequence[int], index: int) -> Move:
-    """An array as one row of a larger one."""
+    """Return an array as one row of a larger one."""
     return Move(plain(shape), strides(shape), strides(shape), 0, index * product(shape))
 
 
 def out_of_row(shape: Sequence[int], index: int) -> Move:
-    """One row of an array."""
+    """Move one row out of an array."""
     row = shape[1:]
     return Move(plain(row), strides(row), strides(row), index * product(row))
 
 
 def product(shape: Sequence[int]) -> int:
-    """Elements."""
+    """Return the elements."""
     found = 1
     for size in shape:
         found *= int(size)
@@ -133,7 +133,7 @@ def broadcast(equation: Any) -> list[Part]:
 
 
 def part(equation: Any) -> list[Part]:
-    """A slice."""
+    """Return a slice."""
     params = equation.params
     shape = shape_in(equation)
     step = params["strides"] or [1] * len(shape)
@@ -150,7 +150,7 @@ def rev(equation: Any) -> list[Part]:
 
 
 def concatenate(equation: Any) -> list[Part]:
-    """One after another."""
+    """Move the operands one after another."""
     axis = equation.params["dimension"]
     of = strides(shape_out(equation))
     shapes = [shape_in(equation, operand) for operand in range(len(equation.invars))]
@@ -162,7 +162,7 @@ def concatenate(equation: Any) -> list[Part]:
 
 
 def stack(equation: Any) -> list[Part]:
-    """Along a new dimension."""
+    """Move them along a new dimension."""
     axis = equation.params["axis"]
     of = strides(shape_out(equation))
     inner = of[:axis] + of[axis + 1 :]
@@ -173,7 +173,7 @@ def stack(equation: Any) -> list[Part]:
 
 
 def pad(equation: Any) -> list[Part]:
-    """A value all over, and then what is inside."""
+    """Return a value all over, and then what is inside."""
     config = equation.params["padding_config"]
     if any(low < 0 or high < 0 for low, high, _ in config):
         raise Refused("`pad` that cuts, outside of the kernels")
@@ -187,7 +187,7 @@ def pad(equation: Any) -> list[Part]:
 
 #: Primitives whose places are operands, and how many operands stand before these.
 AT = {"dynamic_slice": 1, "dynamic_update_slice": 2}
-#: What each primitive moves.
+#: Moves of each primitive.
 MOVES: dict[str, Callable[[Any], list[Part]]] = {
     "transpose": transpose,
     "broadcast_in_dim": broadcast,

@@ -13,7 +13,7 @@ from kpusim.pallas.capture import captured, captured_call, check, text_of
 from kpusim.platform import Platform
 from kpusim.program.program import Program, StrPath
 
-#: How the names of exported files end.
+#: Ending of the names of exported files.
 SUFFIX = ".pallas.json"
 
 
@@ -51,7 +51,7 @@ def source(function: Callable[..., Any], *shapes: Any) -> str:
 
 
 def checked(function: Callable[..., Any], shapes: Sequence[Any]) -> Json:
-    """The document of a function that can be exported."""
+    """Return the document of a function that can be exported."""
     form, notes = captured(function, shapes)
     check(notes, form["name"])
     return form
@@ -89,14 +89,14 @@ def export(
 
 
 def export_call(equation: Any, platform: Platform | StrPath) -> PallasProgram:
-    """The same of one equation `pallas_call`, without tracing it again."""
+    """Return the same of one equation `pallas_call`, without tracing it again."""
     form, notes = captured_call(equation)
     check(notes, form["name"])
     return program_of(form, platform)
 
 
 def program_of(form: Json, platform: Platform | StrPath | None) -> PallasProgram:
-    """A document as a program."""
+    """Return a document as a program."""
     text = text_of(form)
     program = PallasProgram.parse(text, form["name"] + SUFFIX, platform=platform)
     assert isinstance(program, PallasProgram)

@@ -17,7 +17,7 @@ from kpusim.pallas.body import Atom, Equation, Handler, Json, Refused, literal
 from kpusim.pallas.handlers import HANDLERS, handles
 
 WORD = np.dtype(np.uint32)
-#: What `stochastic_round` gives, as on a TPU.
+#: Types that `stochastic_round` gives, as on a TPU.
 ROUNDED = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz")
 #: Primitives that keys stand in as other elements do.
 MOVES = """
@@ -31,7 +31,7 @@ MOVES = """
 
 @handles("threefry2x32")
 def threefry2x32(equation: Equation) -> Sequence[Atom]:
-    """Two random words of a key and a counter of two each, which jax broadcasts."""
+    """Make two random words of a key and a counter of two each, which jax broadcasts."""
     shape = equation.source.outvars[0].aval.shape
     operands: list[Atom] = []
     for atom, var in zip(equation.atoms, equation.source.invars, strict=True):
@@ -45,7 +45,7 @@ def threefry2x32(equation: Equation) -> Sequence[Atom]:
 
 @handles("prng_seed")
 def prng_seed(equation: Equation) -> Sequence[Atom]:
-    """A new key for the call's generator."""
+    """Return a new key for the call's generator."""
     seeds = [
         part
         for atom, var in zip(equation.atoms, equation.source.invars, strict=True)
@@ -84,26 +84,26 @@ def state(equation: Equation, place: int) -> Json:
 def mixed(
     equation: Equation, key: Sequence[Atom], counter: Sequence[Atom], shape: Sequence[int] = ()
 ) -> list[Atom]:
-    """Two random words, or arrays of them."""
+    """Mix two random words, or arrays of them."""
     return equation.emit("threefry2x32", [*key, *counter], [(shape, WORD)] * 2)
 
 
 def counted(equation: Equation, shape: Sequence[int]) -> list[Atom]:
-    """Numbers of the elements, row-major: their upper and lower words."""
+    """Return the numbers of the elements, row-major: their upper and lower words."""
     flat = equation.emit("iota", [], [((math.prod(shape),), WORD)], dimension=0)
     return [literal(0, WORD), *equation.emit("reshape", flat, [(shape, WORD)])]
 
 
 @handles("iota_2x32_shape")
 def iota_2x32_shape(equation: Equation) -> Sequence[Atom]:
-    """The same for jax's own generators."""
+    """Return the same for jax's own generators."""
     shape = equation.source.outvars[0].aval.shape
     high, low = counted(equation, shape)
     return [*equation.emit("broadcast_in_dim", [high], [(shape, WORD)], dims=[]), low]
 
 
 def words_of(equation: Equation, atom: Atom, aval: Any) -> list[Atom]:
-    """The scalars of a seed: a whole number, or a key of Pallas."""
+    """Return the scalars of a seed: a whole number, or a key of Pallas."""
     shape, dtype = jx.physical(aval.shape, aval.dtype)
     if not jx.is_whole(dtype) or (shape and aval.dtype == dtype):
         raise Refused(f"a seed that is {aval.str_short()}; use scalars of whole numbers")
@@ -122,13 +122,13 @@ def words_of(equation: Equation, atom: Atom, aval: Any) -> list[Atom]:
 
 @handles("prng_split")
 def prng_split(equation: Equation) -> Sequence[Atom]:
-    """A key of Pallas as its words."""
+    """Return a key of Pallas as its words."""
     return words_of(equation, equation.atoms[0], equation.source.invars[0].aval)
 
 
 @handles("prng_join")
 def prng_join(equation: Equation) -> Sequence[Atom]:
-    """Words as a key of Pallas."""
+    """Return the words as a key of Pallas."""
     parts = [equation.emit("reshape", [atom], [((1, 1), WORD)])[0] for atom in equation.atoms]
     return equation.emit("concatenate", parts, dimension=1)
 
@@ -141,7 +141,7 @@ def wrapped(equation: Equation) -> Sequence[Atom]:
 
 @handles("random_seed", "random_fold_in", "random_split", "random_bits")
 def derived(equation: Equation) -> Sequence[Atom]:
-    """What jax's implementation of the kind of key computes of its words."""
+    """Export what jax's implementation of the kind of key computes of its words."""
     params, source = equation.params, equation.source
     name = source.primitive.name.removeprefix("random_")
     kind = params["impl"] if name == "seed" else source.invars[0].aval.dtype._impl
@@ -175,7 +175,7 @@ HANDLERS.update({name: for_keys(HANDLERS[name]) for name in MOVES})
 
 
 def moved_keys(equation: Equation) -> Sequence[Atom]:
-    """An operation on arrays of keys, which only moves them: the same for each of their words."""
+    """Return an operation on arrays of keys, which only moves them: the same for each of their words."""
     source = equation.source
     function = functools.partial(source.primitive.bind, **source.params)
     are_keys = [jx.is_key(var.aval.dtype) for var in source.invars]
@@ -186,7 +186,7 @@ def moved_keys(equation: Equation) -> Sequence[Atom]:
 
 @handles("stochastic_round")
 def stochastic_round(equation: Equation) -> Sequence[Atom]:
-    """The lowest bits of a float rounded by random ones: carried up where their sum overflows them."""
+    """Return the lowest bits of a float rounded by random ones: carried up where their sum overflows them."""
     shape, target = equation.shape(0), np.dtype(equation.params["target_dtype"])
     if equation.dtype(0) != np.float32 or target.name not in ROUNDED:
         raise Refused(f"`stochastic_round` of other types than float32 to {', '.join(ROUNDED)}")

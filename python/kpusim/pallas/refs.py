@@ -19,7 +19,7 @@ FLAG = [((), np.bool_)]
 
 
 def word(value: int) -> Atom:
-    """A constant."""
+    """Return a constant."""
     return literal(value, np.int32)
 
 
@@ -48,7 +48,7 @@ class Stretch:
 def ref_of(
     equation: Equation, ref: Any, transforms: Sequence[Any], stretches: list[Stretch] | None = None
 ) -> Json:
-    """A ref with its chain of transforms; slices of unknown size go to `stretches`."""
+    """Return a ref with its chain of transforms; slices of unknown size go to `stretches`."""
     if isinstance(ref, tuple):
         raise Refused("`pl.select_ref`; copy each in its own branch of pl.when")
     var = equation.atom(ref)
@@ -66,7 +66,7 @@ def ref_of(
 
 
 def transform(equation: Equation, one: Any, stretches: list[Stretch] | None) -> list[Any]:
-    """One step of the chain."""
+    """Export one step of the chain."""
     if stretches:
         raise Refused("a slice of a size that is not static, which is not the last of the ref's transforms")
     if isinstance(one, jx.NDIndexer):
@@ -82,7 +82,7 @@ def transform(equation: Equation, one: Any, stretches: list[Stretch] | None) -> 
 
 
 def index(equation: Equation, item: Any, most: Any, stretches: list[Stretch] | None) -> Any:
-    """The index of one dimension, which has `most` elements."""
+    """Return the index of one dimension, which has `most` elements."""
     if not isinstance(item, jx.Slice):
         return counted(equation, item, most)
     start = counted(equation, item.start, most)
@@ -101,7 +101,7 @@ def index(equation: Equation, item: Any, most: Any, stretches: list[Stretch] | N
 
 
 def counted(equation: Equation, place: Any, most: Any) -> Atom:
-    """A place of a dimension, or several; one that is known to be negative counts from the end."""
+    """Return a place of a dimension, or several; one that is known to be negative counts from the end."""
     atom = known = equation.atom(place)
     shape = np.shape(place) if not isinstance(place, jx.Var) else place.aval.shape
     if shape and isinstance(atom, int):  # a number beside arrays stands in one of their shape
@@ -118,7 +118,7 @@ def counted(equation: Equation, place: Any, most: Any) -> Atom:
 
 
 def direct(equation: Equation, ref: Json) -> list[Json]:
-    """A ref that the kernel itself reads or writes: it may not be in DDR."""
+    """Return a ref that the kernel itself reads or writes: it may not be in DDR."""
     if equation.body.spaces[ref["ref"]] in ("any", "hbm"):
         raise Refused(
             f"`{equation.source.primitive.name}` of a ref in HBM or ANY, which cannot be referenced "
@@ -225,7 +225,7 @@ def in_parts(equation: Equation, stretches: Sequence[tuple[Stretch, ...]], refs:
         return equation.emit(op, [left, right], [((), np.int32)])[0]
 
     def part(which: Atom, ahead: Atom, count: int) -> None:
-        """Of `count` elements, `ahead` behind the start, if `which` is 1."""
+        """Copy `count` elements, `ahead` of them after the start, if `which` is 1."""
         inner = replace(equation, into=[])
         for one in pair:
             step = ahead if one.item[3] == 1 else number("mul", ahead, word(one.item[3]))
@@ -302,7 +302,7 @@ def run_scoped(equation: Equation) -> Sequence[Atom]:
 
 @handles("cond")
 def cond(equation: Equation) -> Sequence[Atom]:
-    """One of several branches."""
+    """Export one of several branches."""
     which, *operands = equation.atoms
     blocks = [equation.body.block(branch, operands) for branch in equation.params["branches"]]
     return equation.emit("cond", [which], blocks=blocks)
@@ -310,7 +310,7 @@ def cond(equation: Equation) -> Sequence[Atom]:
 
 @handles("while")
 def while_loop(equation: Equation) -> Sequence[Atom]:
-    """As long as a condition holds."""
+    """Export a loop that runs as long as a condition holds."""
     params = equation.params
     first, second = params["cond_nconsts"], params["body_nconsts"]
     of_cond, of_body = equation.atoms[:first], equation.atoms[first : first + second]
@@ -323,7 +323,7 @@ def while_loop(equation: Equation) -> Sequence[Atom]:
 
 @handles("scan")
 def scan(equation: Equation) -> Sequence[Atom]:
-    """A known number of times."""
+    """Return a known number of times."""
     params = equation.params
     outside = params["num_consts"]
     block = equation.body.block(params["jaxpr"], equation.atoms[:outside])

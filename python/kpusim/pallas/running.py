@@ -42,7 +42,7 @@ def last_run() -> Run | None:
 
 @dataclass
 class Device:
-    """Where kernels run, and those that were compiled for it.
+    """A device for kernels, and those that were compiled for it.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Device:
         return self.platform if isinstance(self.platform, Platform) else Platform.load(self.platform)
 
     def call(self, equation: Any, operands: Sequence[Any]) -> list[Any]:
-        """One `pallas_call`: at once on concrete operands, else when the compiled function runs."""
+        """Run one `pallas_call`: at once on concrete operands, else when the compiled function runs."""
         key = (id(equation), tuple((x.shape, x.dtype) for x in operands))
         compiled = self.compiled.get(key)
         if compiled is None:
@@ -79,7 +79,7 @@ class Device:
         return [jax.device_put(result) for result in compiled(*operands)]
 
     def as_call(self, equation: Any) -> Any:
-        """A kernel of `pl.kernel` as a `pallas_call`, the same each time; None if it is none."""
+        """Return a kernel of `pl.kernel` as a `pallas_call`, the same each time; None if it is none."""
         if equation.primitive not in jx.OF_CORES:
             return None
         # the equation is kept with it, so that its id is not used again
@@ -115,7 +115,7 @@ class Loaded:
         self.lock = threading.RLock()  # a warning of the run may call the function again
 
     def run(self, arrays: Sequence[Any]) -> Run:
-        """Its results; threads take turns."""
+        """Run it and return its results; threads take turns."""
         given = zip(self.program.operands, arrays, strict=True)
         with self.lock:
             return self.simulation.run(
@@ -140,7 +140,7 @@ class Compiled:
             return jx.pallas_call_p.bind(*given, **self.equation.params)
 
     def load(self) -> Loaded:
-        """The program, made when it is first asked for."""
+        """Return the program, made when it is first asked for."""
         loaded = self.loaded
         if loaded is None:
             # no lock: the export computes with jax, whose threads may be those that would wait for it
@@ -187,7 +187,7 @@ class Compiled:
 
 
 def as_wanted(array: Any, wanted: Any) -> Any:
-    """What the device gives, in the shape and type that jax expects."""
+    """Return what the device gives, in the shape and type that jax expects."""
     array = np.ascontiguousarray(array)
     if array.dtype != wanted.dtype:  # whole numbers of 4 bits come as bytes, bf16 and float8 as their bits
         array = array.astype(wanted.dtype) if jx.is_whole(wanted.dtype) else array.view(wanted.dtype)
@@ -195,7 +195,7 @@ def as_wanted(array: Any, wanted: Any) -> Any:
 
 
 def on_device(function: Callable[..., Any], device: Device) -> Callable[..., Any]:
-    """The function, with its kernels on the device."""
+    """Return the function, with its kernels on the device."""
     captured: dict[Any, Any] = {}
 
     def wrapper(*arguments: Any, **keywords: Any) -> Any:
@@ -229,15 +229,16 @@ def types_of(leaves: Sequence[Any], tree: Any) -> tuple[tuple[Any, ...], ...]:
             given = jax.tree_util.tree_unflatten(tree, leaves)
             path, _ = jax.tree_util.tree_leaves_with_path(given)[number]
             raise UserError(
-                f"argument {jax.tree_util.keystr(path[1:])} is no array, but of type {type(leaf).__name__}. "
-                "Fix: give an array or a number; kpusim.pallas.export takes shapes alone."
+                f"argument {jax.tree_util.keystr(path[1:])} is not an array, but of type "
+                f"{type(leaf).__name__}. Fix: give an array or a number; kpusim.pallas.export "
+                "takes shapes alone."
             ) from None
         found.append((aval.shape, aval.dtype, aval.weak_type))
     return tuple(found)
 
 
 def as_array(value: Any) -> Any:
-    """An operand of a kernel, of keys their words. The device takes arrays of NumPy, so those stay."""
+    """Return an operand of a kernel, of keys their words. The device takes arrays of NumPy, so those stay."""
     value = jx.words(value)
     fits = isinstance(value, np.ndarray) and value.dtype == jax.dtypes.canonicalize_dtype(value.dtype)
     return value if fits else jax.numpy.asarray(value)
@@ -334,7 +335,7 @@ def while_loop(params: Any, values: list[Any], device: Device) -> Sequence[Any]:
         return evaluated(*body, [*of_body, *state], device)
 
     def trip_of_rows(state: Sequence[Any]) -> Sequence[Any]:
-        """Rows that are done keep what they have."""
+        """Return the rows that are done keep what they have."""
         rows = goes_on(state)
         return [
             jax.numpy.where(rows.reshape(rows.shape + (1,) * (new.ndim - rows.ndim)), new, old)

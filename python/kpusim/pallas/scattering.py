@@ -14,7 +14,7 @@ from kpusim.pallas.body import Atom, Equation
 from kpusim.pallas.handlers import handles
 
 Array = Any
-#: What becomes of the old elements of a window and the updates.
+#: Combinations of the old elements of a window and the updates.
 COMBINE: dict[str, Callable[[Array, Array], Array]] = {
     "scatter": lambda old, new: new,
     "scatter-add": lambda old, new: old + new,
@@ -35,7 +35,7 @@ def scatter(equation: Equation) -> Sequence[Atom]:
 def scattered(
     params: Any, combine: Callable[[Array, Array], Array], x: Array, places: Array, updates: Array
 ) -> Array:
-    """In order, so that of equal places the last one stays."""
+    """Scatter in order, so that of equal places the last one stays."""
     numbers, rank = params["dimension_numbers"], x.ndim
     dropped = (
         *numbers.inserted_window_dims,

@@ -16,7 +16,7 @@ Array = Any
 
 @handles("triangular_solve")
 def triangular_solve(equation: Equation) -> Sequence[Atom]:
-    """The x of a x = b or x a = b, of which one triangle of a counts."""
+    """Return the x of a x = b or x a = b, of which one triangle of a counts."""
     return equation.inlined(lambda a, b: solved(equation.params, a, b))
 
 
@@ -36,7 +36,7 @@ def solved(params: Any, a: Array, b: Array) -> Array:
 
 
 def by_rows(a: Array, b: Array, unit_diagonal: bool) -> Array:
-    """Each row from those above it."""
+    """Solve each row from those above it."""
     size = a.shape[-1]
     places = lax.iota(jnp.int32, size)
 
@@ -53,12 +53,12 @@ def by_rows(a: Array, b: Array, unit_diagonal: bool) -> Array:
 
 @handles("cholesky")
 def cholesky(equation: Equation) -> Sequence[Atom]:
-    """The lower factor; NaN where there is none."""
+    """Return the lower factor; NaN where there is none."""
     return equation.inlined(factor)
 
 
 def factor(a: Array) -> Array:
-    """Each column from those left of it."""
+    """Factor each column from those left of it."""
     size = a.shape[-1]
     places = lax.iota(jnp.int32, size)[:, None]
 

@@ -16,9 +16,9 @@ from kpusim.pallas.handlers import handles, ints
 
 Array = Any
 Several = Sequence[Array]
-#: Of accumulated values and others; operands that belong together are combined at once.
+#: Function of accumulated values and others; operands that belong together are combined at once.
 Combine = Callable[[Several, Several], Several]
-#: What windows are reduced by, and what stands around the operand.
+#: Reductions of windows, and what stands around the operand.
 POOLS: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Any], Any]]] = {
     "reduce_window_sum": (lax.add, lambda dtype: 0),
     "reduce_window_max": (lax.max, jx.least),
@@ -28,7 +28,7 @@ POOLS: dict[str, tuple[Callable[[Array, Array], Array], Callable[[Any], Any]]] =
 
 @handles(*jx.WRITTEN)
 def written(equation: Equation) -> Sequence[Atom]:
-    """What jax itself writes with others where a platform has no such operation."""
+    """Export what jax itself writes with others where a platform has no such operation."""
     function = jx.WRITTEN[equation.source.primitive.name]
     return equation.inlined(lambda *operands: [function(*operands, **equation.params)])
 
@@ -74,7 +74,7 @@ def pool_by_function(equation: Equation) -> Sequence[Atom]:
 
 
 def windowed(params: Any, combine: Combine, arrays: Several, edges: Several) -> Several:
-    """One dimension after another, so that the first counts fastest, as in windows of XLA on a host."""
+    """Reduce one dimension after another; the first counts fastest, as in windows of XLA on a host."""
     dilations = ints(params["base_dilation"])
     around = [(*pair, step - 1) for pair, step in zip(params["padding"], dilations, strict=True)]
     arrays = [lax.pad(array, edge, around) for array, edge in zip(arrays, edges, strict=True)]
@@ -115,7 +115,7 @@ def reduce_xor(equation: Equation) -> Sequence[Atom]:
 
 
 def each_by(equation: Equation, constants: Sequence[Any]) -> Combine:
-    """The function of scalars that an equation has, on every element."""
+    """Return the function of scalars that an equation has, on every element."""
     function = jx.function_of(equation.params["jaxpr"], constants)
 
     def combine(left: Several, right: Several) -> Several:
@@ -143,7 +143,7 @@ def folded(combine: Combine, arrays: Several, axes: Sequence[int]) -> Several:
 
 @handles("select_and_gather_add")
 def select_and_gather_add(equation: Equation) -> Sequence[Atom]:
-    """The tangent of pooling: of each window that of the chosen element."""
+    """Return the tangent of pooling: of each window that of the chosen element."""
 
     def combine(left: Several, right: Several) -> Several:
         keep = equation.params["select_prim"].bind(left[0], right[0])
@@ -157,7 +157,7 @@ def select_and_gather_add(equation: Equation) -> Sequence[Atom]:
 
 
 def edge_of(params: Any, x: Array) -> Array:
-    """What is never chosen, unless there is nothing else."""
+    """Return what is never chosen, unless there is nothing else."""
     edge = (jx.least if params["select_prim"] is lax.ge_p else jx.greatest)(x.dtype)
     return jnp.full((), edge, x.dtype)
 
@@ -199,12 +199,12 @@ def scattered_to_chosen(params: Any, source: Array, x: Array) -> Array:
 
 @handles("conv_general_dilated")
 def convolution(equation: Equation) -> Sequence[Atom]:
-    """One product: what each place of the kernel meets stands side by side."""
+    """Export one product: what each place of the kernel meets stands side by side."""
     return equation.inlined(lambda lhs, rhs: convolved(equation.params, lhs, rhs))
 
 
 def convolved(params: Any, lhs: Array, rhs: Array) -> Array:
-    """With groups of channels or of the batch, which are batches of the product."""
+    """Convolve with groups of channels or of the batch, which are batches of the product."""
     numbers = params["dimension_numbers"]
     lhs_spec, rhs_spec, out_spec = (
         ints(spec) for spec in (numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec)

@@ -127,7 +127,7 @@ class Program:
 
     @classmethod
     def _of_time(cls, path: StrPath, platform: Platform, options: Mapping[str, OptionValue]) -> Program:
-        """A program whose time alone is wanted: its data is not laid out."""
+        """Return a program whose time alone is wanted: its data is not laid out."""
         return cls._read(None, path_text(path), (), platform, options, values=False)
 
     @classmethod
@@ -180,7 +180,7 @@ class Program:
 
     @property
     def for_device(self) -> bool:
-        """Whether it depends on the device that it was made for."""
+        """Return whether it depends on the device that it was made for."""
         return self._core.for_device
 
     def taken_for(self, platform: Platform) -> Program:
@@ -192,7 +192,7 @@ class Program:
         return other
 
     def made_for(self, platform: Platform | StrPath) -> Program:
-        """The same program for another device: itself, unless its front end depends on the device."""
+        """Return the same program for another device: itself, unless its front end depends on the device."""
         device = platform_beside(platform, self.origin)
         if not self._core.for_device or device is self._made_for or device == self._made_for:
             return self
@@ -245,7 +245,7 @@ class Program:
         return self._core.text()
 
     def to_bytes(self) -> bytes:
-        """The container (``.kpu``)."""
+        """Return the container (``.kpu``)."""
         return self._core.container()
 
     def save(self, path: StrPath) -> None:
@@ -379,7 +379,7 @@ def compile(
 
 
 def platform_beside(platform: Platform | StrPath, origin: str) -> Platform:
-    """A platform by name or file, which may stand beside the program."""
+    """Return a platform by name or file, which may stand beside the program."""
     if isinstance(platform, Platform):
         return platform
     folder = os.path.dirname(origin)
@@ -389,7 +389,7 @@ def platform_beside(platform: Platform | StrPath, origin: str) -> Platform:
 def unpickled(
     container: bytes, origin: str, has_values: bool, no_values: str, made_for: Platform | None
 ) -> Program:
-    """A program out of a pickle: the container of one that was made already."""
+    """Return a program out of a pickle: the container of one that was made already."""
     program = Program.parse(container, origin)
     program._core.has_values = has_values
     program._core.no_values = no_values

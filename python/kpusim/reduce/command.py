@@ -50,7 +50,7 @@ def _run(words: list[str]) -> int:
     )
     given = _parser().parse_args(own)
     if not command:
-        raise UserError("no command is given. Fix: write it behind --, with {} for the network.")
+        raise UserError("no command is given. Fix: write it after --, with {} for the network.")
     target = Path(given.output)
     if os.path.exists(target) and not given.force:
         raise UserError(f"{target}: is there. Fix: `kpusim reduce --force`, or give another name.")
@@ -75,7 +75,7 @@ def _run(words: list[str]) -> int:
 
 
 def text_of(found: Reduced, path: str) -> str:
-    """The report."""
+    """Return the report."""
     lines = [f"before: {found.before}", f"after:  {found.after}"]
     lines += [f"left out: {what}" for what in found.cuts]
     if not found.complete:
@@ -89,7 +89,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"`{text}` is no number of seconds")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of seconds")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What is cut: a network with nodes that can be left out one by one."""
+"""A network to be cut, with nodes that can be left out one by one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Network(Protocol):
         """The same with one thing less, and what that is, the most promising first."""
 
     def content(self) -> bytes:
-        """What decides whether it fails."""
+        """Return what decides whether it fails."""
 
     def write(self, path: Path) -> None:
         """Write it, and what belongs beside it."""
 
     def summary(self) -> str:
-        """Its sizes, in words."""
+        """Describe its sizes in words."""
 
 
 def read_network(path: Path) -> Network:

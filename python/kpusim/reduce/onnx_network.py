@@ -47,7 +47,7 @@ class OnnxNetwork:
         return cls(model, types_of(model))
 
     def kept(self, nodes: Sequence[int]) -> OnnxNetwork | None:
-        """As of Network."""
+        """Implement Network."""
         chosen = [self.model.graph.node[i] for i in nodes]
         made = {name for node in chosen for name in node.output if name}
         read = list(dict.fromkeys(name for node in chosen for name in reads_of(node)))
@@ -73,7 +73,7 @@ class OnnxNetwork:
         return OnnxNetwork(model, self.types)
 
     def smaller(self) -> Iterator[tuple[str, OnnxNetwork]]:
-        """As of Network: outputs, attributes, sizes of inputs."""
+        """Implement Network: outputs, attributes, sizes of inputs."""
         outputs = self.model.graph.output
         for index in range(len(outputs) if len(outputs) > 1 else 0):
             model = copy.deepcopy(self.model)
@@ -102,15 +102,15 @@ class OnnxNetwork:
                     yield f"size {size} to {less}", checked
 
     def content(self) -> bytes:
-        """As of Network."""
+        """Implement Network."""
         return bytes(self.model.SerializeToString(deterministic=True))
 
     def write(self, path: Path) -> None:
-        """As of Network."""
+        """Implement Network."""
         path.write_bytes(self.content())
 
     def summary(self) -> str:
-        """As of Network."""
+        """Implement Network."""
         graph = self.model.graph
         attributes = sum(len(node.attribute) for node in graph.node)
         return (
@@ -119,7 +119,7 @@ class OnnxNetwork:
         )
 
     def _empty(self) -> Any:
-        """The model without its graph's contents."""
+        """Return the model without its graph's contents."""
         onnx = extra("onnx", "`kpusim reduce`", "onnx")
         model = onnx.ModelProto()
         for name in ("ir_version", "producer_name"):
@@ -130,7 +130,7 @@ class OnnxNetwork:
         return model
 
     def _checked(self, model: Any) -> OnnxNetwork | None:
-        """The model with its types inferred anew, if ONNX's own rules take it."""
+        """Return the model with its types inferred anew, if ONNX's own rules take it."""
         onnx = extra("onnx", "`kpusim reduce`", "onnx")
         del model.graph.value_info[:]
         for value in model.graph.output:
@@ -156,7 +156,7 @@ def types_of(model: Any) -> dict[str, Any]:
 
 
 def reads_of(node: Any) -> Iterator[str]:
-    """What a node reads, also in graphs of its own; names that these make are theirs."""
+    """Yield what a node reads, also in graphs of its own; names that these make are theirs."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         if attribute.type in GRAPHS:

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], object]  #: is given nodes that are left, and ru
 
 @dataclass
 class Reduced:
-    """What is left.
+    """Result of a reduction.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Judge:
         self._known: dict[bytes, bool] = {}
 
     def fails(self, network: Network | None) -> bool:
-        """Whether the command fails on it, as wanted."""
+        """Return whether the command fails on it, as wanted."""
         if network is None:
             return False
         key = hashlib.sha256(network.content()).digest()

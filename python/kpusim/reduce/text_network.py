@@ -99,12 +99,14 @@ class TextNetwork:
             elif re.match(r"graph |  passed |  model |  constants ", line):
                 head.append(line)
             else:
-                raise UserError(f"{path}:{number}:1: error: this is no line of a graph. Fix: print it again.")
+                raise UserError(
+                    f"{path}:{number}:1: error: this is not a line of a graph. Fix: print it again."
+                )
         data = path.with_name(path.name + ".bin")
         return cls(head, ports, constants, nodes, absent, types, data if data.is_file() else None)
 
     def kept(self, nodes: Sequence[int]) -> TextNetwork | None:
-        """As of Network."""
+        """Implement Network."""
         return self._with([self.nodes[i] for i in nodes])
 
     def _with(self, nodes: list[TextNode]) -> TextNetwork | None:
@@ -134,7 +136,7 @@ class TextNetwork:
         return f"  {role} {name}: %{name} {type_}  host {type_.partition('[')[0]}"
 
     def smaller(self) -> Iterator[tuple[str, TextNetwork]]:
-        """As of Network: outputs, then attributes."""
+        """Implement Network: outputs, then attributes."""
         outputs = [line for line in self.ports if line.startswith("  output ")]
         for line in outputs if len(outputs) > 1 else ():
             ports = [other for other in self.ports if other != line]
@@ -159,7 +161,7 @@ class TextNetwork:
                     )
 
     def content(self) -> bytes:
-        """As of Network."""
+        """Implement Network."""
         inputs = [line for line in self.ports if line.startswith("  input ")]
         outputs = [line for line in self.ports if line.startswith("  output ")]
         lines = [
@@ -173,13 +175,13 @@ class TextNetwork:
         return ("\n".join(lines) + "\n").encode(errors="surrogateescape")
 
     def write(self, path: Path) -> None:
-        """As of Network."""
+        """Implement Network."""
         path.write_bytes(self.content())
         if self.data is not None:
             shutil.copyfile(self.data, path.with_name(path.name + ".bin"))
 
     def summary(self) -> str:
-        """As of Network."""
+        """Implement Network."""
         inputs = sum(line.startswith("  input ") for line in self.ports)
         attributes = sum(len(node.attributes) for node in self.nodes)
         return (

@@ -1,4 +1,4 @@
-"""What notebooks show of a run: where its units' time went, as HTML."""
+"""Drawings of a run for notebooks: where its units' time went, as HTML."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def shares(run: RunView) -> dict[str, list[float]]:
 
 
 def labels() -> list[str]:
-    """The kinds of time."""
+    """Return the kinds of time."""
     return [label for label, _ in _core.cause_bands()]
 
 
@@ -57,7 +57,7 @@ def page_of(run: RunView) -> str:
 
 
 def row_of(name: str, parts: list[float]) -> str:
-    """A unit's row: its name, its bar, its useful share."""
+    """Return a unit's row: its name, its bar, its useful share."""
     pieces = "".join(
         f"<span title='{label} {part:.1%}' style='display:inline-block;height:1em;"
         f"width:{part * 100:.3f}%;background:{colour}'></span>"

@@ -34,7 +34,7 @@ def frame_of(run: RunView, table: str) -> DataFrame:
 
 
 def framed(rows: Any) -> DataFrame:  # noqa: ANN401
-    """Rows or columns as a frame of their own."""
+    """Return the rows or columns as a frame of their own."""
     return extra("pandas", "to_pandas").DataFrame(rows, copy=True)
 
 

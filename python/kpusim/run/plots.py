@@ -31,7 +31,7 @@ CAUSES = {
     "stalled.backpressure": "#00897b", "stalled.structural": "#546e7a", "stalled.configuration": "#5c6bc0",
     "stalled.dependency": "#90a4ae", "stalled.issue_window": "#b7c3cc", "idle.other": "#dfe4ea",
 }  # fmt: skip
-#: Of the levels of memory.
+#: Colours of the levels of memory.
 LEVEL_COLOURS = {"dram": "#c0392b", "l2": "#d9822b", "l1": "#2f6db5"}
 
 

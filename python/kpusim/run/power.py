@@ -40,12 +40,12 @@ class PowerOf:
 
     @property
     def energy_yj(self) -> int:
-        """Of the run, dynamic and static, in yoctojoules."""
+        """Energy of the run, dynamic and static, in yoctojoules."""
         return sum(self.dynamic_yj) + sum(self.static_yj)
 
     @property
     def energy_uj(self) -> float:
-        """Of the run, dynamic and static, uJ."""
+        """Energy of the run, dynamic and static, uJ."""
         return self.energy_yj / 10**18
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class Power:
         self.watts: dict[str, FloatArray] = rest
 
     def by(self, what: str) -> dict[str, PowerOf]:
-        """Where the power goes, dynamic and static apart: each of these sums to the same total.
+        """Divide the power, dynamic and static apart: each of these sums to the same total.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Power:
         return {name: PowerOf(column) for name, column in columns.items()}
 
     def to_pandas(self) -> DataFrame:
-        """A row for each bin: ``time_ns``, ``dt_ns``, the sources in W, ``total``, ``op``.
+        """Return a row for each bin: ``time_ns``, ``dt_ns``, the sources in W, ``total``, ``op``.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Power:
         return float(self.total.max(initial=0.0))
 
     def __len__(self) -> int:
-        """How many bins there are."""
+        """Count the bins."""
         return len(self.total)
 
     def __repr__(self) -> str:

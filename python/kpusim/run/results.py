@@ -1,4 +1,4 @@
-"""What a run gives: outputs, statistics, operations, hazards, events, power."""
+"""Results of a run: outputs, statistics, operations, hazards, events, power."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ StrPath = str | os.PathLike[str]
 
 
 class Stat(NamedTuple):
-    """One statistic.
+    """A statistic.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Stats(Mapping[str, int | float]):
         return self.stat(key).unit
 
     def under(self, prefix: str) -> Stats:
-        """The statistics whose keys start with ``prefix.``, under what follows it."""
+        """Return the statistics whose keys start with ``prefix.``, under what follows it."""
         return Stats(self._core, f"{self._prefix}{prefix}.")
 
     def __getitem__(self, key: str) -> int | float:
@@ -80,11 +80,11 @@ class Stats(Mapping[str, int | float]):
         return (key[len(self._prefix) :] for key in self._core.keys(self._prefix))
 
     def __len__(self) -> int:
-        """How many keys there are."""
+        """Count the keys."""
         return len(self._core.keys(self._prefix))
 
     def __repr__(self) -> str:
-        """A table of the statistics that are not zero; causes of units are left out of long ones."""
+        """Return a table of the statistics that are not zero; causes of units are left out of long ones."""
         shown = {key: self.stat(key) for key in self if self[key]}
         if len(shown) > 60:
             shown = {key: stat for key, stat in shown.items() if not key.startswith("units.")}
@@ -94,13 +94,13 @@ class Stats(Mapping[str, int | float]):
 
 
 def number_text(value: int | float) -> str:
-    """A number for people."""
+    """Return a number for people."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
 @dataclass(frozen=True)
 class OpRow:
-    """What an operation of the front end cost; a row of ``ops.csv``.
+    """Costs of an operation of the front end; a row of ``ops.csv``.
 
     Attributes
     ----------
@@ -200,13 +200,13 @@ class Hazard:
     message: str
 
     def __str__(self) -> str:
-        """The message."""
+        """Return the message."""
         return self.message
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a run took its cycles.
+    """Explanation of a run's cycles.
 
     Attributes
     ----------
@@ -220,13 +220,13 @@ class Explanation:
     data: dict[str, Any]
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing about a run that could be otherwise, and what it would come to.
+    """A change of a run, and what it would come to.
 
     Attributes
     ----------
@@ -251,7 +251,7 @@ class Change:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What changes would save, by simulation.
+    """Savings by changes, found by simulation.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class WhatIf:
     skipped: str
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
 
@@ -303,7 +303,7 @@ class Events:
 
     @cached_property
     def intervals(self) -> Intervals:
-        """What every unit did when, and why."""
+        """States of every unit over time, and their causes."""
         return Intervals(self._recording)
 
     @cached_property
@@ -313,7 +313,7 @@ class Events:
 
     @cached_property
     def traffic(self) -> Traffic:
-        """Every request to a memory, as arrays.
+        """Requests to memories, as arrays.
 
         Raises
         ------
@@ -337,7 +337,7 @@ class Events:
         return Power(self._recording, bin_ns)
 
     def explain(self, name: str | None = None) -> Explanation:
-        """Why the run took its cycles: of the whole run, of an operation or a task by its name.
+        """Explain why the run took its cycles: of the whole run, of an operation or a task by its name.
 
         Raises
         ------
@@ -353,7 +353,7 @@ class Events:
 
     @property
     def has_accesses(self) -> bool:
-        """Whether requests to memories were recorded, which the memory trace shows."""
+        """Return whether requests to memories were recorded, which the memory trace shows."""
         return self._recording.accesses()
 
     def write_trace(
@@ -403,7 +403,9 @@ class Events:
         known = next((row for row in formats if row.name == name), None)
         given = [] if known is None else given_options(options, known.options, f"trace {name!r}")
         if window is not None and (not isinstance(window, tuple) or len(window) != 2):
-            raise ArgumentError(f"window={window!r} is none. Fix: give (first, last), either may be None.")
+            raise ArgumentError(
+                f"window={window!r} is not valid. Fix: give (first, last), either may be None."
+            )
         first, last = window if window is not None else (None, None)
         for cycle in (first, last):
             if cycle is not None:
@@ -424,7 +426,7 @@ class Events:
         )
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """Count the records."""
         return len(self.records)
 
     def __repr__(self) -> str:
@@ -433,5 +435,5 @@ class Events:
 
 
 def cycle_text(cycle: int | None) -> str:
-    """A cycle of a window as the command takes it."""
+    """Return a cycle of a window as the command takes it."""
     return "" if cycle is None else str(cycle)

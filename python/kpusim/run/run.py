@@ -140,12 +140,12 @@ class Run:
 
     @cached_property
     def timeline(self) -> Timeline:
-        """What every unit did when, and why, as arrays. Exceptions: as of :attr:`events`."""
+        """States of every unit over time, as arrays. Exceptions: those of :attr:`events`."""
         return self.events.timeline
 
     @cached_property
     def traffic(self) -> Traffic:
-        """Every request to a memory, as arrays; ``traffic.banks`` has the banks of DRAM over time.
+        """Requests to memories, as arrays; ``traffic.banks`` has the banks of DRAM over time.
 
         Requests are recorded with ``events="accesses"``; otherwise the first use simulates again. Exceptions:
         as of :attr:`events`.
@@ -153,7 +153,7 @@ class Run:
         return self._events_with_accesses().traffic
 
     def explain(self, name: str | None = None) -> Explanation:
-        """Why the run took its cycles, from its events, as ``kpusim explain`` tells it.
+        """Explain why the run took its cycles, from its events, as ``kpusim explain`` tells it.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class Run:
         return self.events.explain(name)
 
     def what_if(self, limit_s: float = 10.0) -> WhatIf:
-        """What changes would save, by simulating each of them, in as many processes as there are cores.
+        """Simulate what changes would save, in as many processes as there are cores.
 
         Every part of the platform 2 and 64 times faster; each loop's window and slots one more and one less;
         each parameter of the program at its half and its double.
@@ -223,7 +223,7 @@ class Run:
         return frame_of(self, table)
 
     def plot(self, kind: str = "units") -> Figure:
-        """A figure of matplotlib, which notebooks show; matplotlib comes with ``kpusim[plots]``.
+        """Return a figure of matplotlib, which notebooks show; matplotlib comes with ``kpusim[plots]``.
 
         Parameters
         ----------
@@ -329,7 +329,7 @@ class Run:
         return plots.draw_banks(self, axes, count)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: time, energy, and where each unit's time went."""
+        """Draw what notebooks show: time, energy, and where each unit's time went."""
         return page_of(self)
 
     def report(self, width: int = 100) -> str:

@@ -1,4 +1,4 @@
-"""What every unit did when, as arrays."""
+"""States of units over time, as arrays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Intervals:
 
 
 class Timeline:
-    """Every stretch of time in which the state of a unit did not change, by unit and time, without gaps.
+    """Stretches of time in which the state of a unit did not change, by unit and time, without gaps.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Timeline:
         self.operation[self.task == ""] = ""
 
     def of(self, unit: str) -> npt.NDArray[np.bool_]:
-        """Which intervals are a unit's, shape (n,).
+        """Return which intervals are a unit's, shape (n,).
 
         Raises
         ------
@@ -98,7 +98,7 @@ class Timeline:
         return chosen
 
     def shares(self, unit: str, bins: int = 100) -> npt.NDArray[np.float64]:
-        """How a unit's time divides among the causes in each of so many equal bins of the run.
+        """Return how a unit's time divides among the causes in each of so many equal bins of the run.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class Timeline:
         return found
 
     def to_pandas(self) -> DataFrame:
-        """A row for each interval, with names for numbers.
+        """Return a row for each interval, with names for numbers.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class Timeline:
         )
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Count the stretches."""
         return len(self.unit)
 
     def __repr__(self) -> str:

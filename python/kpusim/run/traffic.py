@@ -1,4 +1,4 @@
-"""What went to the memories: requests, and the banks of DRAM over time."""
+"""Traffic to the memories: requests, and the banks of DRAM over time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Access = Literal["read", "write"]
 #: Levels by their number in addresses, and directions.
 LEVELS = ("dram", "l2", "l1")
 ACCESSES = ("read", "write")
-#: Of the columns of :attr:`Banks.counts`.
+#: Columns of :attr:`Banks.counts`.
 COUNTS = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "turn_arounds")
 _END, _ACCESS = 4, 12  # kinds of records (traces/event.hpp)
 
 
 @dataclass(frozen=True)
 class BankStream:
-    """What DRAM did for one unit and task.
+    """Work of DRAM for one unit and task.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class BankStream:
 
 @dataclass(frozen=True)
 class Banks:
-    """What the banks of each DRAM channel did over time.
+    """Use of the banks of each DRAM channel over time.
 
     ``row_hits + row_misses + row_conflicts = reads + writes``, the bursts.
 
@@ -101,7 +101,7 @@ class Banks:
 
 
 class Traffic:
-    """Every request of a unit to a memory, in order of time: the memory trace as columns.
+    """Requests of units to memories, in order of time: the memory trace as columns.
 
     Requests of tasks that did not complete are left out, so that bytes sum to the statistics.
 
@@ -144,7 +144,7 @@ class Traffic:
         self.units = recording.units()
 
     def of(self, level: Level, access: Access) -> npt.NDArray[np.bool_]:
-        """Which requests go to a level in a direction, shape (n,).
+        """Return which requests go to a level in a direction, shape (n,).
 
         Raises
         ------
@@ -164,7 +164,7 @@ class Traffic:
         return int(self.bytes[self.of(level, access)].sum())
 
     def over_time(self, level: Level, access: Access, bin_ns: float = 1000.0) -> Counts:
-        """Bytes asked for in each bin of so many nanoseconds from 0 on, shape (bins,).
+        """Return the bytes asked for in each bin of so many nanoseconds from 0 on, shape (bins,).
 
         Raises
         ------
@@ -183,7 +183,7 @@ class Traffic:
 
     @cached_property
     def banks(self) -> Banks:
-        """What each bank of DRAM did, in bins of the platform's ``energy.trace_bin_ns``.
+        """Use of each bank of DRAM, in bins of the platform's ``energy.trace_bin_ns``.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Traffic:
         )
 
     def to_pandas(self) -> DataFrame:
-        """A row for each request, with names for numbers.
+        """Return a row for each request, with names for numbers.
 
         Raises
         ------
@@ -224,7 +224,7 @@ class Traffic:
         )
 
     def __len__(self) -> int:
-        """How many requests there are."""
+        """Count the requests."""
         return len(self.cycle)
 
     def __repr__(self) -> str:

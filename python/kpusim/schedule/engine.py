@@ -30,7 +30,7 @@ _DTYPES: dict[str, npt.DTypeLike] = {
 
 @dataclass
 class EngineConfig:
-    """What an engine is made with.
+    """Settings of an engine.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class EngineConfig:
 
 
 class EngineStats:
-    """What an engine has executed so far.
+    """Counts of what an engine has executed so far.
 
     Counts are those of the moment when the statistics were taken. Cycles come from the model, which simulates
     when one of them is read first, and include every execute until then, as if one ran after the other.
@@ -264,7 +264,7 @@ class Engine:
 
     @property
     def stats(self) -> EngineStats:
-        """What was executed so far; may also be called, as a method."""
+        """Counts of what was executed so far; may also be called, as a method."""
         return EngineStats(self._core)
 
     @property
@@ -325,12 +325,12 @@ class Runtime:
 
     @property
     def stats(self) -> EngineStats:
-        """What was executed so far."""
+        """Counts of what was executed so far."""
         return self._engine.stats
 
     @property
     def trace(self) -> list[str]:
-        """As `Engine.trace`."""
+        """Lines of `Engine.trace`."""
         return self._engine.trace
 
 

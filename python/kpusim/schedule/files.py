@@ -50,7 +50,7 @@ class Schedule:
 
     @property
     def ops(self) -> list[SchedOp]:
-        """Its ops; they name their tensors where there is a header."""
+        """Ops of the schedule; they name their tensors where there is a header."""
         return self._core.ops
 
     @property

@@ -34,7 +34,7 @@ class Graph:
 
     @property
     def tensors(self) -> Mapping[str, GraphTensor]:
-        """Every tensor by its name, in the order of their ids."""
+        """Tensors by their name, in the order of their ids."""
         return MappingProxyType(self._tensors)
 
     @property
@@ -120,7 +120,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class SchedulerConfig:
-    """What a schedule may use.
+    """Resources that a schedule may use.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class SchedulerConfig:
 
 @dataclass(frozen=True)
 class SchedulerStats:
-    """What the scheduler made of a graph.
+    """Counts of what the scheduler made of a graph.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ def _fused(graph: Graph, tile: int) -> list[tuple[list[int], int, int, int]]:
 
 
 class FusionPass:
-    """Which nodes become one set of ops. The scheduler fuses so by itself: the graph stays as it is."""
+    """Groups of nodes that become one set of ops. The scheduler fuses by itself: the graph stays as it is."""
 
     def run(self, graph: Graph) -> list[tuple[str, ...]]:
         """Look at a graph.
@@ -229,7 +229,7 @@ class _TilePass:
 
 
 class TilingPass(_TilePass):
-    """Into how many tiles every tensor is cut; what is left over is padded with zeros."""
+    """Numbers of tiles that every tensor is cut into; what is left over is padded with zeros."""
 
     def run(self, graph: Graph) -> dict[str, tuple[int, int]]:
         """Give rows and columns of tiles of every tensor, by name."""

@@ -80,7 +80,7 @@ _Row = tuple[str, "np.dtype[Any]", tuple[int, ...], _QuantRow | None, Array | No
 
 
 class Adapter:
-    """What the core calls: operands from and to plain tuples, results checked."""
+    """Serve the core's calls: operands from and to plain tuples, results checked."""
 
     def __init__(self, backend: ComputeBackend) -> None:
         self._backend = backend

@@ -127,23 +127,23 @@ MODES = ("values+timing", "timing", "functional")
 def check_options(mode: object, order: object, engine: object, events: object) -> None:
     """Refuse options that exclude each other, or are none."""
     if mode not in MODES:
-        raise UserError(f"mode={mode!r} is no mode. Fix: give one of {', '.join(MODES)}.")
+        raise UserError(f"mode={mode!r} is not a mode. Fix: give one of {', '.join(MODES)}.")
     if order != "program" and mode != "functional":
         raise UserError("order is for mode='functional': with timing, the model decides. Fix: leave it out.")
     if order != "program" and (not isinstance(order, int) or order < 0):
-        raise UserError(f"order={order!r} is no order. Fix: give 'program', or a seed of 0 or more.")
+        raise UserError(f"order={order!r} is not an order. Fix: give 'program', or a seed of 0 or more.")
     if engine not in ("fast", "reference") and (
         isinstance(engine, str) or not isinstance(engine, ComputeBackend)
     ):
         raise UserError(f"there is no engine {engine!r}. Fix: give 'fast', 'reference' or a ComputeBackend.")
     if events not in (False, True, "accesses"):
-        raise UserError(f"events={events!r} is none. Fix: give True, False or 'accesses'.")
+        raise UserError(f"events={events!r} is not valid. Fix: give True, False or 'accesses'.")
     if events and mode == "functional":
         raise UserError("mode='functional' has no time to trace. Fix: leave out events.")
 
 
 def is_count(value: object) -> bool:
-    """Whether it is an integer that the core can count with."""
+    """Return whether it is an integer that the core can count with."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         return False
     return 0 <= int(value) < 2**63
@@ -153,15 +153,19 @@ def check_numbers(params: object, seed: object, max_cycles: object) -> None:
     """Refuse numbers that are none."""
     if params is not None:
         if not isinstance(params, Mapping):
-            raise UserError(f"params={params!r} is no mapping. Fix: give params={{'T': 8}}.")
+            raise UserError(f"params={params!r} is not a mapping. Fix: give params={{'T': 8}}.")
         for name, value in params.items():
             whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
             if not isinstance(name, str) or not whole or not -(2**63) <= value < 2**63:
-                raise UserError(f"params: {name!r}: {value!r} is no parameter. Fix: give names and integers.")
+                raise UserError(
+                    f"params: {name!r}: {value!r} is not a parameter. Fix: give names and integers."
+                )
     if not is_count(seed):
-        raise UserError(f"seed={seed!r} is no seed. Fix: give an integer, 0 or more.")
+        raise UserError(f"seed={seed!r} is not a seed. Fix: give an integer, 0 or more.")
     if max_cycles is not None and not is_count(max_cycles):
-        raise UserError(f"max_cycles={max_cycles!r} is no limit. Fix: give an integer, 0 or more, or None.")
+        raise UserError(
+            f"max_cycles={max_cycles!r} is not a limit. Fix: give an integer, 0 or more, or None."
+        )
 
 
 def check_flags(**flags: object) -> None:
@@ -177,7 +181,7 @@ def program_and_platform(
     overrides: Mapping[str, OverrideValue],
     options: Mapping[str, OptionValue],
 ) -> tuple[Program, Platform | None]:
-    """What runs on what: the platform given, else the program's own, with overrides and what it needs."""
+    """Choose the program and its platform: the one given, else the program's own, with overrides."""
     if platform is None:
         program = Program.of(source, options=options)
         target = program.platform(**overrides)
@@ -226,7 +230,7 @@ def ordered_loop_values(
 
 
 def input_digest(array: Array | None, fill: str | int | None) -> str:
-    """What the manifest says of an input: SHA-256 of its elements, or how it was filled."""
+    """Return what the manifest says of an input: SHA-256 of its elements, or how it was filled."""
     if array is not None:
         return hashlib.sha256(array.tobytes()).hexdigest()
     if fill is None:

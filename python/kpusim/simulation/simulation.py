@@ -38,7 +38,7 @@ Status = Literal["finished", "paused", "deadlock", "limit_reached", "interrupted
 
 
 class Simulation:
-    """One program on one device. Any number of them can live at the same time, on different devices.
+    """A program on a device. Any number of them can live at the same time, on different devices.
 
     Parameters
     ----------
@@ -138,7 +138,9 @@ class Simulation:
             For unknown names, wrong dtypes and wrong shapes.
         """
         if inputs is not None and not isinstance(inputs, Mapping):
-            raise ArgumentError(f"inputs={inputs!r} is no mapping. Fix: give a mapping of names to arrays.")
+            raise ArgumentError(
+                f"inputs={inputs!r} is not a mapping. Fix: give a mapping of names to arrays."
+            )
         for name, value in (inputs or {}).items():
             if not isinstance(name, str):
                 raise UserError(f"{name!r} names no input. Fix: give a mapping of names to arrays.")
@@ -153,7 +155,7 @@ class Simulation:
         elif isinstance(fill, int) and fill >= 0:
             self._core.fill_random(fill)
         else:
-            raise UserError(f"fill={fill!r} is no fill. Fix: give 'zeros', or a seed of 0 or more.")
+            raise UserError(f"fill={fill!r} is not a fill. Fix: give 'zeros', or a seed of 0 or more.")
 
     # Running
 
@@ -228,7 +230,7 @@ class Simulation:
         if isinstance(verbs, str):
             verbs = verbs.splitlines()
         if not isinstance(verbs, Iterable):
-            raise ArgumentError(f"verbs={verbs!r} are none. Fix: give a list of str, or a generator.")
+            raise ArgumentError(f"verbs={verbs!r} are not valid. Fix: give a list of str, or a generator.")
         self._need_inputs()
         self._generation += 1
         answers: list[str] = []
@@ -265,7 +267,7 @@ class Simulation:
         return self._core.now()
 
     def state(self) -> State:
-        """What every unit does, and every task that is issued and not complete."""
+        """Return what every unit does, and every task that is issued and not complete."""
         row = self._core.state()
         tasks = tuple(
             TaskStatus(serial, name, state, missing) for serial, _, name, state, missing in row.pop("tasks")
@@ -273,16 +275,16 @@ class Simulation:
         return State(tasks=tasks, **row)
 
     def output(self, name: str) -> Array:
-        """An output as it is now."""
+        """Return an output as it is now."""
         return self._core.output(name)
 
     def outputs(self) -> dict[str, Array]:
-        """Every output as it is now."""
+        """Return every output as it is now."""
         return {spec.name: self._core.output(spec.name) for spec in self.output_specs}
 
     @property
     def readable_names(self) -> list[str]:
-        """What :meth:`read` takes: tensors, buffers and regions."""
+        """List what :meth:`read` takes: tensors, buffers and regions."""
         regions = [row["name"] for row in self._core.regions()]
         return list(dict.fromkeys(self._core.stored_names() + regions))
 
@@ -365,7 +367,7 @@ class Simulation:
         return Stats(twin._core.stats())
 
     def result(self) -> Run:
-        """What it gave so far. Ends a run that is paused: the next one starts from cycle 0."""
+        """Return what it gave so far. Ends a run that is paused: the next one starts from cycle 0."""
         self._warn_of_hazards(3)
         return self._result()
 

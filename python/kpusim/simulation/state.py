@@ -1,4 +1,4 @@
-"""What a simulation tells of itself: its tensors, its units and tasks at a moment."""
+"""States of a simulation: its tensors, its units and tasks at a moment."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class State:
-    """What a device does at an instant.
+    """State of a device at an instant.
 
     Attributes
     ----------

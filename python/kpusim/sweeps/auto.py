@@ -1,4 +1,4 @@
-"""Two fidelities: all is predicted; what could be on the front, given how predictions err, is simulated."""
+"""Search at two fidelities: all is predicted, and what could be on the front, given errors, is simulated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDER = 0.02
 
 
 class Errors:
-    """How far predictions are off, by objective: the extreme ratios of simulated and predicted."""
+    """Errors of predictions, by objective: the extreme ratios of simulated and predicted."""
 
     def __init__(self, count: int) -> None:
         self._least, self._most = [FIRST_BAND[0]] * count, [FIRST_BAND[1]] * count
@@ -34,14 +34,14 @@ class Errors:
                 self._least[index], self._most[index] = min(seen) - WIDER, max(seen) + WIDER
 
     def best(self, predicted: Vector) -> Vector:
-        """The objectives at their best; largest ones are negative here."""
+        """Return the objectives at their best; largest ones are negative here."""
         return tuple(
             p * (low if p >= 0 else high)
             for p, low, high in zip(predicted, self._least, self._most, strict=True)
         )
 
     def words(self, names: list[str]) -> str:
-        """For a note."""
+        """Describe them for a note."""
         return ", ".join(
             f"{name} {low - 1:+.1%} to {high - 1:+.1%}"
             for name, low, high in zip(names, self._least, self._most, strict=True)

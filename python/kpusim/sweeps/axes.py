@@ -1,4 +1,4 @@
-"""What a sweep turns: lists and ranges of values, and values that follow from others."""
+"""Axes of a sweep: lists and ranges of values, and values that follow from others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RANGE = re.compile(r"(?P<first>[^.].*?)\s*\.\.\s*(?P<last>[^*+]+?)\s*(?:(?P<kin
 
 @dataclass(frozen=True)
 class Kind:
-    """What may stand on an axis: a platform's parameter, an option of programs, a program's parameter."""
+    """A kind of axis: a platform's parameter, an option of programs, a program's parameter."""
 
     name: str
     type: str  # as Parameter.type; "free" of an option
@@ -63,7 +63,7 @@ class Derived:
 
 
 def kind_of(name: str) -> Kind:
-    """What a name on an axis stands for; a UserError names the nearest one that there is."""
+    """Find what a name on an axis stands for; a UserError names the nearest one that there is."""
     if name.startswith(PARAM) and name != PARAM:
         return Kind(name, "integer", "")
     if name.startswith(OPTION):
@@ -80,7 +80,7 @@ def kind_of(name: str) -> Kind:
 def unknown(
     what: str, name: str, known: Iterable[str], otherwise: str = "`kpusim list params` names them."
 ) -> str:
-    """A message for a name that is not known, with the nearest one."""
+    """Return a message for a name that is not known, with the nearest one."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"there is no {what} `{name}`. Fix: {f'did you mean `{near[0]}`?' if near else otherwise}"
 
@@ -123,13 +123,13 @@ def _single(kind: Kind, item: object) -> OverrideValue:
     if kind.type in ("integer", "real"):
         quantity = quantity_of(item) if isinstance(item, str) else Quantity(item)
         if quantity is None:
-            raise UserError(f"{kind.name}: `{item}` is no number. Fix: give {_wanted(kind)}.")
+            raise UserError(f"{kind.name}: `{item}` is not a number. Fix: give {_wanted(kind)}.")
         return kind.value(quantity, str(item))
     if "|" in kind.type and item not in kind.type.split("|"):
         raise UserError(f"{kind.name}: there is no `{item}`. Fix: give {_wanted(kind)}.")
     if kind.type == "boolean":
         if item not in ("true", "false"):
-            raise UserError(f"{kind.name}: `{item}` is no truth value. Fix: give true or false.")
+            raise UserError(f"{kind.name}: `{item}` is not a truth value. Fix: give true or false.")
         return item == "true"
     return item
 
@@ -147,7 +147,7 @@ def _range(kind: Kind, text: str) -> list[OverrideValue]:
     parts = None if match is None else [quantity_of(match[name] or "1") for name in ("first", "last", "step")]
     if match is None or parts is None or None in parts:
         raise UserError(
-            f"{kind.name}: `{text}` is no range. Fix: write first..last, first..last+step or "
+            f"{kind.name}: `{text}` is not a range. Fix: write first..last, first..last+step or "
             f"first..last*factor, "
             "such as 512KiB..4MiB*2."
         )
@@ -174,7 +174,7 @@ def _range(kind: Kind, text: str) -> list[OverrideValue]:
 
 
 def in_order(derived: Sequence[Derived]) -> list[Derived]:
-    """Derived axes so that each comes behind those that it needs; a UserError for a circle."""
+    """Sort derived axes so that each comes after those that it needs; a UserError for a circle."""
     by_name = {item.kind.name: item for item in derived}
     needs = {name: item.formula.names & by_name.keys() for name, item in by_name.items()}
     try:
@@ -203,7 +203,7 @@ def parameter_values(platform: Platform) -> dict[str, Quantity]:
 
 
 def derived_values(derived: Sequence[Derived], known: Mapping[str, Quantity]) -> dict[str, OverrideValue]:
-    """The values that follow from known ones, in the order of ``in_order``."""
+    """Return the values that follow from known ones, in the order of ``in_order``."""
     numbers = dict(known)
     results: dict[str, OverrideValue] = {}
     for item in derived:

@@ -134,7 +134,7 @@ def _sweep(words: list[str]) -> int:
 
 def _count(text: str) -> int:
     if not text.isdigit() or not 0 < int(text) < 2**32:
-        raise argparse.ArgumentTypeError(f"`{text}` is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
 
 
@@ -144,12 +144,12 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = -1
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"`{text}` is no number of seconds")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of seconds")
     return value
 
 
 def _stated(given: argparse.Namespace) -> dict[str, Any]:
-    """What options state, as a sweep's file would."""
+    """Return what options state, as a sweep's file would."""
     tree: dict[str, Any] = {}
     if given.program:  # beside whoever gives the command, not beside SPEC
         tree["programs"] = [os.path.abspath(path) for path in given.program]
@@ -172,12 +172,12 @@ def _stated(given: argparse.Namespace) -> dict[str, Any]:
 def _pair(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name or not value:
-        raise UserError(f"`{text}` is no NAME=VALUE. Fix: write such as engine.array.rows=8,16,32.")
+        raise UserError(f"`{text}` is not NAME=VALUE. Fix: write such as engine.array.rows=8,16,32.")
     return name, value
 
 
 def _values(text: str) -> Any:
-    """A list where there are commas outside of brackets, as YAML reads its items."""
+    """Return a list where there are commas outside of brackets, as YAML reads its items."""
     yaml = yaml_module()
     parts, depth, start = [], 0, 0
     for index, letter in enumerate(text):
@@ -214,7 +214,7 @@ class _Line:
         print(f"\r{text:{self._width}}", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Leave an empty line behind."""
+        """Clear the line."""
         if self._width:
             print(f"\r{'':{self._width}}\r", end="", file=sys.stderr, flush=True)
 
@@ -267,7 +267,7 @@ def _dry_run(spec: Spec) -> int:
 
 
 def summary(results: SweepResults) -> str:
-    """A few lines for a terminal: points, failures, notes, the best designs."""
+    """Return a few lines for a terminal: points, failures, notes, the best designs."""
     rows = results.rows
     failed = [row for row in rows if row["error"]]
     front = len({row["design"] for row in results.front()})
@@ -286,7 +286,7 @@ def summary(results: SweepResults) -> str:
 
 
 def front_text(results: SweepResults, count: int = 10) -> str:
-    """The best designs as a table, balanced ones first."""
+    """Return the best designs as a table, balanced ones first."""
     names = ["point", "program", *results.axes, *(name.removeprefix("-") for name in results.objectives)]
     if len(results.header["sweep"]["platforms"]) > 1:
         names.insert(2, "platform")
@@ -359,7 +359,7 @@ def _diff(words: list[str]) -> int:
 
 def _number(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"`{text}` is no number of a point")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number of a point")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""What a machine must keep: comparisons of statistics and parameters."""
+"""Constraints on a machine: comparisons of statistics and parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kpusim.sweeps.quantity import Quantity, quantity_of
 
 @dataclass(frozen=True)
 class Names:
-    """What formulas over results may name, with units: statistics, parameters of platforms, numeric axes."""
+    """Names that formulas over results may use, with units: statistics, parameters, numeric axes."""
 
     stats: Mapping[str, str]
     axes: Sequence[str]
@@ -65,7 +65,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one name compared with one number: ``power.average_w < 2``, in the unit that it is written in."""
+    """Bounds of a name by a number: ``power.average_w < 2``, in the unit that it is written in."""
 
     name: str
     unit: str
@@ -76,7 +76,7 @@ class Bounds:
 
 
 def bounds_of(formula: Formula) -> Bounds | None:
-    """The bounds that a formula of that form states; None for any other."""
+    """Return the bounds that a formula of that form states; None for any other."""
     for sign, mirrored in (("<=", ">="), (">=", "<="), ("<", ">"), (">", "<")):
         left, found, right = formula.text.partition(sign)
         if not found:

@@ -40,7 +40,7 @@ class Design:
         return {k: v for k, v in self.values.items() if not k.startswith((OPTION, PARAM))}
 
     def options(self) -> dict[str, OverrideValue]:
-        """Options of the program's front end."""
+        """Return the options of the program's front end."""
         return {k.removeprefix(OPTION): v for k, v in self.values.items() if k.startswith(OPTION)}
 
     def params(self) -> dict[str, int]:
@@ -49,7 +49,7 @@ class Design:
 
 
 class Space:
-    """All combinations of platforms and axes, by number; the last axis turns fastest."""
+    """Combinations of platforms and axes, by number; the last axis turns fastest."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -61,7 +61,7 @@ class Space:
         self._in_derived = frozenset[str]().union(*(item.formula.names for item in spec.derived))
 
     def indices(self, index: int) -> list[int]:
-        """Which value of each axis, the platforms' first, a combination has."""
+        """Return which value of each axis, the platforms' first, a combination has."""
         found: list[int] = []
         for length in reversed(self.lengths):
             index, rest = divmod(index, length)
@@ -69,14 +69,14 @@ class Space:
         return found[::-1]
 
     def index(self, indices: list[int]) -> int:
-        """The number of a combination."""
+        """Return the number of a combination."""
         number = 0
         for length, at in zip(self.lengths, indices, strict=True):
             number = number * length + at
         return number
 
     def design(self, number: int, index: int) -> Design:
-        """A combination, as the design of this number."""
+        """Return a combination, as the design of this number."""
         platform, *rest = self.indices(index)
         name = self.spec.platforms[platform]
         values = {axis.name: axis.values[at] for axis, at in zip(self.spec.axes, rest, strict=True)}
@@ -90,7 +90,7 @@ class Space:
         return Design(number, name, values)
 
     def admits(self, design: Design) -> bool:
-        """Whether it keeps the constraints that parameters alone decide."""
+        """Return whether it keeps the constraints that parameters alone decide."""
         if not self._rules:
             return True
         known = self._machines.parameters(design.platform, design.values, self._in_rules)
@@ -98,7 +98,7 @@ class Space:
 
 
 def designs_of(spec: Spec, space: Space) -> list[Design]:
-    """The designs of a sweep that does not search, in order; the same for the same sweep."""
+    """Return the designs of a sweep that does not search, in order; the same for the same sweep."""
     picked = _CHOOSERS[spec.sample](spec, space)
     found: list[Design] = []
     for index in picked:

@@ -56,7 +56,7 @@ class Formula:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             detail = error.msg if isinstance(error, SyntaxError) else str(error)
             raise UserError(
-                f"`{text}` is no formula: {detail}. Fix: write such as 64KiB * engine.count, with + - * "
+                f"`{text}` is not a formula: {detail}. Fix: write such as 64KiB * engine.count, with + - * "
                 f"/ // %, "
                 "min, max, floor, ceil, sqrt, log2."
             ) from None
@@ -65,7 +65,7 @@ class Formula:
         return cls(text, frozenset(names), isinstance(tree, ast.Compare), tree)
 
     def value(self, values: Mapping[str, Quantity]) -> Quantity:
-        """The number that it is for these values of its names."""
+        """Return the number that it is for these values of its names."""
         try:
             result = _value(self._tree, values)
         except (ZeroDivisionError, OverflowError, ValueError) as error:
@@ -75,7 +75,7 @@ class Formula:
         return Quantity(whole(result.value), result.unit)
 
     def holds(self, values: Mapping[str, Quantity]) -> bool:
-        """Whether the comparison holds for these values of its names."""
+        """Return whether the comparison holds for these values of its names."""
         try:
             return self._holds(values)
         except (ZeroDivisionError, OverflowError, ValueError) as error:
@@ -109,7 +109,7 @@ def _python_text(text: str) -> str:
             return match[0]
         return f"_of({number_of(match[1])}, {match[2]!r})"
 
-    # behind a letter, a digit or a dot it is part of a name or number: l2, x.1
+    # after a letter, a digit or a dot it is part of a name or number: l2, x.1
     return re.sub(rf"(?<![\w.]){QUANTITY.pattern}", call, text)
 
 
@@ -154,7 +154,7 @@ def _dotted(node: ast.expr, text: str) -> str:
         return node.id
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value, text)}.{node.attr}"
-    raise UserError(f"`{text}` has a dot behind no name. Fix: write names such as engine.count.")
+    raise UserError(f"`{text}` has a dot after no name. Fix: write names such as engine.count.")
 
 
 def _value(node: ast.expr, values: Mapping[str, Quantity]) -> Quantity:
@@ -181,7 +181,7 @@ def _value(node: ast.expr, values: Mapping[str, Quantity]) -> Quantity:
 
 
 def _alike(left: Quantity, right: Quantity) -> Quantity:
-    """The right one in the unit of the left one."""
+    """Return the right one in the unit of the left one."""
     return right.in_unit(left.unit) if left.unit else right
 
 

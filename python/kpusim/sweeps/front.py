@@ -17,12 +17,12 @@ Vector = tuple[float, ...]  #: of a design: an objective each, smaller is better
 
 
 def dominates(a: Vector, b: Vector) -> bool:
-    """Whether `a` is nowhere worse, and somewhere better."""
+    """Return whether `a` is nowhere worse, and somewhere better."""
     return a != b and all(x <= y for x, y in zip(a, b, strict=True))
 
 
 def front_of(vectors: Mapping[int, Vector]) -> list[int]:
-    """The numbers of those that no other one dominates, in order. Of equal ones all."""
+    """Return the numbers of those that no other one dominates, in order. Of equal ones all."""
     if not vectors:
         return []
     numbers = sorted(vectors, key=lambda number: (vectors[number], number))
@@ -57,7 +57,7 @@ def hypervolume(vectors: Sequence[Vector], reference: Vector) -> float:
 
 
 def combined(spec: Spec, rows: Sequence[Mapping[str, float]]) -> Vector | None:
-    """The objectives of a design, of the rows of all programs; None where one lacks a statistic."""
+    """Return the objectives of a design, of the rows of all programs; None where one lacks a statistic."""
     vector: list[float] = []
     for objective in spec.objectives:
         values = [row.get(objective.name) for row in rows]
@@ -79,7 +79,7 @@ def keeps(
     values: Mapping[str, float],
     parameters: Mapping[str, Quantity],
 ) -> bool | None:
-    """Whether a row keeps constraints; None where it lacks a statistic, or a formula has no value."""
+    """Return whether a row keeps constraints; None where it lacks a statistic, or a formula has no value."""
     unknown = False
     for constraint in constraints:
         known = dict(parameters)

@@ -167,7 +167,7 @@ class Journal:
 
 
 def header_of(canonical: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The first line: what the sweep is, and how it was stated."""
+    """Return the first line: what the sweep is, and how it was stated."""
     return {
         "schema": SCHEMA,
         "version": __version__,

@@ -1,4 +1,4 @@
-"""Which axis matters: main effects, interactions, knees, causes along an axis. Each claim names its rows."""
+"""Effects of axes: main effects, interactions, knees, causes along an axis. Each claim names its rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Claim:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        """With its rows."""
+        """Write it with its rows."""
         shown = ", ".join(map(str, self.rows[:6])) + (
             f", ... ({len(self.rows)})" if len(self.rows) > 6 else ""
         )
@@ -48,7 +48,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Knob:
-    """What one axis does.
+    """Effects of one axis.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Knob:
 
 @dataclass(frozen=True)
 class Knobs:
-    """All axes for one statistic, those that matter most first."""
+    """Effects of all axes on one statistic, those that matter most first."""
 
     statistic: str
     knobs: tuple[Knob, ...]
@@ -82,7 +82,7 @@ class Knobs:
     rows: tuple[int, ...]
 
     def __str__(self) -> str:
-        """For a terminal."""
+        """Write it for a terminal."""
         lines = [f"{self.statistic}, over {len(self.rows):,} points ({self.method})"]
         for knob in self.knobs:
             lines.append(f"  {knob.axis}: {knob.share:.1%} of the variance")
@@ -124,7 +124,7 @@ class _Data:
         self.values: list[Axis] = [_sorted({x[index] for x in self.x}) for index in range(len(self.axes))]
 
     def points(self, designs: Sequence[int]) -> tuple[int, ...]:
-        """The points of designs."""
+        """Return the points of designs."""
         return tuple(row["point"] for design in designs for row in self.rows[design])
 
     def with_value(self, index: int, value: object) -> list[int]:
@@ -132,12 +132,12 @@ class _Data:
         return [design for design, x in enumerate(self.x) if x[index] == value]
 
     def is_grid(self) -> bool:
-        """Whether every combination of the values is there once."""
+        """Return whether every combination of the values is there once."""
         return len(self.x) == math.prod(map(len, self.values)) == len(set(self.x))
 
 
 def knobs_of(results: SweepResults, statistic: str) -> Knobs:
-    """What each axis does to a statistic.
+    """Find what each axis does to a statistic.
 
     On a full grid the shares are exact: variances of means, as in the analysis of variance (Sobol' indices of
     the grid). Of a sample SALib estimates them.
@@ -238,7 +238,7 @@ def _knob(data: _Data, index: int, share: float) -> Knob:
 
 
 def _knee(data: _Data, index: int, means: Mapping[Any, float]) -> Claim | None:
-    """The smallest value whose mean is within KNEE of the best one at or above it."""
+    """Return the smallest value whose mean is within KNEE of the best one at or above it."""
     values = data.values[index]
     if len(values) < 3 or any(isinstance(value, (str, bool)) for value in values):
         return None
@@ -275,7 +275,7 @@ def _along(data: _Data, index: int, designs: Sequence[int]) -> Claim | None:
 
 
 def _causes(data: _Data, index: int, designs: Sequence[int]) -> Claim | None:
-    """Where the device's time goes at both ends, and the cause of a kind of unit whose share changes most."""
+    """Say where the device's time goes at both ends, and which unit's share by a cause changes most."""
     if len(designs) < 2:
         return None
     before, after = (_shares(data.rows[design]) for design in (designs[0], designs[-1]))
@@ -299,7 +299,7 @@ def _causes(data: _Data, index: int, designs: Sequence[int]) -> Claim | None:
 
 
 def _follows(cause: str) -> bool:
-    """Whether it is that others are not ready: it says nothing of this kind of unit."""
+    """Return whether it is that others are not ready: it says nothing of this kind of unit."""
     return ".idle." in cause or cause.endswith((".issue_window", ".dependency"))
 
 

@@ -25,7 +25,7 @@ class Machines:
     def parameters(
         self, platform: str, values: Mapping[str, OverrideValue], needed: Set[str]
     ) -> dict[str, Quantity]:
-        """Numbers by name, for formulas that need these names.
+        """Return the numbers by name, for formulas that need these names.
 
         What follows from axes, such as the width of ports from an array's rows, follows from their values.
         """

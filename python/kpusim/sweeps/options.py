@@ -53,7 +53,7 @@ def content_digest(path: Path) -> str:
 
 
 def with_files(options: Options, files: Mapping[str, str]) -> dict[str, Any]:
-    """Options with the paths of their files in place of what the sweep states."""
+    """Return the options with the paths of their files in place of what the sweep states."""
     return {
         name: files.get(value, value) if name in READS and isinstance(value, str) else value
         for name, value in options.items()
@@ -61,17 +61,17 @@ def with_files(options: Options, files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def key_of(options: Options) -> str:
-    """The same text for the same options."""
+    """Return the same text for the same options."""
     return json.dumps(options, sort_keys=True)
 
 
 def arguments_of(options: Options) -> dict[str, OptionValue]:
-    """Options as keyword arguments."""
+    """Return the options as keyword arguments."""
     return {name: _text(value) for name, value in options.items()}
 
 
 def words_of(options: Options) -> list[str]:
-    """Options as the command is given them."""
+    """Return the options as the command is given them."""
     words: list[str] = []
     for name, value in options.items():
         parts = [f"{k}={v}" for k, v in value.items()] if isinstance(value, Mapping) else [str(_text(value))]

@@ -29,7 +29,7 @@ DIMENSIONS: dict[str, dict[str, float]] = {
 DIMENSION_OF = {unit: name for name, units in DIMENSIONS.items() for unit in units}
 _BY_LENGTH = sorted(map(re.escape, DIMENSION_OF), key=len, reverse=True)
 NUMBER = r"(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-#: A number and its unit, if it has one; letters must not go on behind it. In `9 % 2` there is a remainder.
+#: A number and its unit, if it has one; letters must not follow it. In `9 % 2` there is a remainder.
 QUANTITY = re.compile(rf"({NUMBER})\s*((?:{'|'.join(_BY_LENGTH)})(?![\w/]|(?<=%)\s*[\w.(]))?")
 
 
@@ -63,30 +63,30 @@ class Quantity:
         return Quantity(whole(self.value * sizes[self.unit] / sizes[unit]), unit)
 
     def __str__(self) -> str:
-        """As it would be written."""
+        """Write it as one would."""
         number = f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
         return f"{number} {self.unit}".rstrip()
 
 
 def _units_like(unit: str) -> str:
-    """The units that a value of this one can be given in."""
+    """Return the units that a value of this one can be given in."""
     kind = DIMENSION_OF.get(unit)
     return f"a number of {unit}" if kind is None else f"one of {', '.join(DIMENSIONS[kind])}"
 
 
 def whole(value: float) -> float:
-    """An int where it is one."""
+    """Return an int where it is one."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
 def number_of(text: str) -> float:
-    """A number as it is written; an int where it is whole."""
+    """Return a number as it is written; an int where it is whole."""
     plain = text.replace("_", "")
     return int(plain) if plain.isdigit() else whole(float(plain))
 
 
 def quantity_of(text: str) -> Quantity | None:
-    """The quantity that a text is, signed or not; None when it is something else."""
+    """Return the quantity that a text is, signed or not; None when it is something else."""
     stripped = text.strip()
     sign = -1 if stripped.startswith("-") else 1
     match = QUANTITY.fullmatch(stripped.lstrip("+-").strip())

@@ -43,7 +43,7 @@ def read_spec(path: Path | None, stated: Mapping[str, Any] | None = None) -> Spe
 
 
 def _tree_of(path: Path, marks: _Marks) -> dict[str, Any]:
-    """What a file states, and where each part stands."""
+    """Read what a file states, and where each part stands."""
     yaml = yaml_module()
     try:
         if path.stat().st_size > LARGEST:
@@ -52,7 +52,7 @@ def _tree_of(path: Path, marks: _Marks) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}. Fix: give the file of a sweep.") from None
     except UnicodeDecodeError:
-        raise UserError(f"{path}: is no text. Fix: give the file of a sweep.") from None
+        raise UserError(f"{path}: is not text. Fix: give the file of a sweep.") from None
     try:
         node = yaml.compose(text, yaml.SafeLoader)
         _note(node, (), marks, path, yaml, 0)
@@ -70,7 +70,7 @@ def _tree_of(path: Path, marks: _Marks) -> dict[str, Any]:
         raise UserError(f"{path}: {error}. Fix: write keys with values.") from None
     if not isinstance(tree, dict):
         raise UserError(
-            f"{path}:1:1: error: this is no sweep. Fix: write keys such as programs:, platforms:, axes:."
+            f"{path}:1:1: error: this is not a sweep. Fix: write keys such as programs:, platforms:, axes:."
         )
     return tree
 

@@ -1,4 +1,4 @@
-"""One page of a sweep: scatter, parallel coordinates, table, which knob matters, best points explained."""
+"""Page of a sweep: scatter, parallel coordinates, table, which knob matters, best points explained."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_report(results: SweepResults, path: Path, *, force: bool = False) -> N
 
 
 def page_of(results: SweepResults) -> str:
-    """The page as text."""
+    """Return the page as text."""
     template = resources.files("kpusim.sweeps").joinpath("report.html").read_text(encoding="utf-8")
     # a `<` could end the script in which the data stands
     data = json.dumps(data_of(results), separators=(",", ":")).replace("<", "\\u003c")
@@ -61,7 +61,7 @@ def page_of(results: SweepResults) -> str:
 
 
 def data_of(results: SweepResults) -> dict[str, Any]:
-    """What the page shows."""
+    """Collect what the page shows."""
     sweep = results.header["sweep"]
     objectives = [name.removeprefix("-") for name in results.objectives]
     head = ["point", "design", "program", "platform", *results.axes, "fidelity", "error", "feasible", "front"]
@@ -98,7 +98,7 @@ def _short(value: object) -> object:
 
 
 def causes_along(results: SweepResults) -> dict[str, dict[str, Any]]:
-    """By axis and kind of unit: the share of its time that each cause has, at each value of the axis."""
+    """Return the share of each cause in the time of each kind of unit, at each value of each axis."""
     names = [name for name in results.columns if name.startswith("causes.")]
     kinds = sorted({name.split(".")[1] for name in names}, key=lambda kind: (kind != "device", kind))
     found: dict[str, dict[str, Any]] = {}
@@ -152,7 +152,7 @@ def _knobs(results: SweepResults, name: str) -> dict[str, Any]:
 
 
 def _explained(results: SweepResults, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A point, run again; where that is not possible, why."""
+    """Return a point, run again; where that is not possible, why."""
     number = row["point"]
     try:
         point = results.point(number)

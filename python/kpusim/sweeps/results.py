@@ -76,17 +76,17 @@ class SweepResults:
 
     @property
     def axes(self) -> list[str]:
-        """Names of the columns that the sweep turned, those that follow from others behind them."""
+        """Names of the columns that the sweep turned, followed by those that follow from others."""
         names = list(self.columns)
         return names[len(FIRST) : names.index(next(iter(STATE)))]
 
     @property
     def objectives(self) -> list[str]:
-        """What was to be small, or, with a minus sign, large."""
+        """Statistics that were to be small, or, with a minus sign, large."""
         return [str(name) for name in self.header["sweep"]["objectives"]]
 
     def front(self) -> list[dict[str, Any]]:
-        """Rows of feasible designs that no other one beats in every objective."""
+        """Return the rows of feasible designs that no other one beats in every objective."""
         return [row for row in self.rows if row["front"]]
 
     def best(self, count: int = 5) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ class SweepResults:
         return sorted(self.front(), key=lambda row: (product(row), row["point"]))[:count]
 
     def to_pandas(self) -> DataFrame:
-        """The table as a ``pandas.DataFrame``; ``attrs["units"]`` has the units of its columns.
+        """Return the table as a ``pandas.DataFrame``; ``attrs["units"]`` has the units of its columns.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class SweepResults:
         return connection
 
     def point(self, number: int) -> Task:
-        """What a row stands for.
+        """Return what a row stands for.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class SweepResults:
         )  # fmt: skip
 
     def _with_files(self, options: Options) -> Options:
-        """Options with the files that they name, which must be as they were."""
+        """Return the options with the files that they name, which must be as they were."""
         files: dict[str, str] = self.header["stated"]["files"]
         for stated, path in files.items():
             known = self.header["sweep"]["files"][stated]
@@ -211,7 +211,7 @@ class SweepResults:
         return self.point(number).run(events=events)
 
     def diff(self, a: int, b: int) -> Difference:
-        """What differs between two points, schedules and critical paths too (:func:`kpusim.diff`)."""
+        """Compare two points, schedules and critical paths too (:func:`kpusim.diff`)."""
         return diff(self.run(a, events=True), self.run(b, events=True))
 
     def host_times(self) -> dict[str, float]:
@@ -241,7 +241,7 @@ def check_some(results: SweepResults) -> None:
 
 
 def _value_on(axis: object, cell: Any) -> OverrideValue:
-    """The value of an axis that a cell stands for: a text that looks like a number is still a text."""
+    """Return the value of an axis that a cell stands for: a text that looks like a number is still a text."""
     stated: list[OverrideValue] = axis if isinstance(axis, list) else []
     return next((value for value in stated if value_of(text_of(value)) == cell), cell)
 

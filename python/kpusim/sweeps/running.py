@@ -27,7 +27,7 @@ class StopError(Exception):
 
 @dataclass
 class Status:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Result:
 
 
 class Running:
-    """One execution of a sweep. Points that its journal has are not run again."""
+    """An execution of a sweep. Points that its journal has are not run again."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Running:
         return Result(table, complete, interrupted, self.notes)
 
     def table(self) -> Table:
-        """Rows of all points that count so far, up to the first that is missing."""
+        """Return the rows of all points that count so far, up to the first that is missing."""
         programs = self.spec.programs
         rows: list[Row] = []
         for number in sorted(self._shown):
@@ -131,7 +131,7 @@ class Running:
     # ---- what strategies use
 
     def outcomes(self, design: Design, how: How) -> list[Outcome]:
-        """Of all programs on a design that was evaluated."""
+        """Return the outcomes of all programs on a design that was evaluated."""
         count = len(self.spec.programs)
         return [self._journal.outcomes[design.number * count + index, how] for index in range(count)]
 
@@ -193,7 +193,7 @@ class Running:
 
 
 def task_of(spec: Spec, design: Design, number: int, how: How) -> Task:
-    """What a worker needs for a point."""
+    """Make what a worker needs for a point."""
     program = spec.programs[number % len(spec.programs)]
     return Task(
         number,
@@ -219,7 +219,9 @@ def prepare_folder(folder: Path) -> None:
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror}. Fix: give a folder that can be written.") from None
     if set(entries) - {PROGRAMS} and NAME not in entries:
-        raise UserError(f"{folder}: has content that is no sweep. Fix: give an empty folder, or a new one.")
+        raise UserError(
+            f"{folder}: has content that is not a sweep. Fix: give an empty folder, or a new one."
+        )
 
 
 def local_workers(count: int, timeout: float | None) -> Callable[[], Workers]:

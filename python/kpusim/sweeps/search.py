@@ -12,7 +12,7 @@ from kpusim.sweeps.evaluating import Evaluating
 from kpusim.sweeps.table import Judge
 from kpusim.sweeps.workers.evaluate import How
 
-#: What a design that failed counts as, by objective: worse than any other.
+#: Value of a design that failed, by objective: worse than any other.
 WORST = 1e300
 PATIENCE = 20  #: generations that bring no new design before a search ends
 

@@ -1,4 +1,4 @@
-"""What a sweep is: programs, machines, axes, questions. A mistake is one error with its place."""
+"""Specification of a sweep: programs, machines, axes, questions. A mistake is one error with its place."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Spec:
     stats: Mapping[str, str]  #: units of all statistics that these platforms give, by key
 
     def canonical(self) -> dict[str, Any]:
-        """All that decides the results, for comparison: content instead of paths."""
+        """Return all that decides the results, for comparison: content instead of paths."""
         return {
             "programs": [
                 {"name": p.name, "content": p.digest, "options": dict(p.options), "params": dict(p.params)}
@@ -141,7 +141,7 @@ def text_digest(content: object) -> str:
 
 
 def files_of(path: Path) -> list[Path]:
-    """A file and those beside it whose names stand in it: includes, external data."""
+    """Return a file and those beside it whose names stand in it: includes, external data."""
     content = path.read_bytes()
     others = (other for other in sorted(path.parent.iterdir()) if other != path and other.is_file())
     return [path, *(other for other in others if len(other.name) > 2 and os.fsencode(other.name) in content)]
@@ -167,7 +167,7 @@ class Reader:
         self.files: dict[str, str] = {}
 
     def read(self) -> Spec:
-        """The sweep; a SpecError for the first mistake."""
+        """Return the sweep; a SpecError for the first mistake."""
         self._check_keys(self.tree, KEYS, ())
         platforms = self._platforms()
         given = self._options(("options",), self.tree.get("options", {}))
@@ -209,7 +209,7 @@ class Reader:
         for index, name in enumerate(self._list("platforms", self.tree.get("platforms", ["swkpu-v1"]))):
             with at("platforms", index):
                 if not isinstance(name, (str, os.PathLike)):
-                    raise UserError(f"`{name}` is no platform. Fix: give a name or a file.")
+                    raise UserError(f"`{name}` is not a platform. Fix: give a name or a file.")
                 text = os.fspath(name)
                 if text in loaded:
                     raise UserError(f"platform `{text}` stands twice. Fix: give it once.")
@@ -247,7 +247,7 @@ class Reader:
         for name, value in stated.items():
             if isinstance(value, bool) or not isinstance(value, int):
                 here = (*where, "params", str(name))
-                raise SpecError(here, f"`{value}` is no value of `{name}`. Fix: give a whole number.")
+                raise SpecError(here, f"`{value}` is not a value of `{name}`. Fix: give a whole number.")
             params[str(name)] = value
         own = self._options((*where, "options"), fields.get("options", {}))
         name = str(fields.get("name", path.stem))
@@ -338,13 +338,13 @@ class Reader:
             return "grid", 0
         fix = f"Fix: give grid, or one of {', '.join(SAMPLES[1:])} with a number: {{lhs: 100}}."
         if not isinstance(stated, Mapping) or len(stated) != 1:
-            raise SpecError(("sample",), f"`{stated}` is no sample. {fix}")
+            raise SpecError(("sample",), f"`{stated}` is not a sample. {fix}")
         ((kind, count),) = stated.items()
         if kind not in SAMPLES[1:]:
             raise SpecError(("sample",), f"there is no sample `{kind}`. {fix}")
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise SpecError(
-                ("sample", kind), f"`{count}` is no number of designs. Fix: give a whole one, 1 or more."
+                ("sample", kind), f"`{count}` is not a number of designs. Fix: give a whole one, 1 or more."
             )
         return str(kind), count
 
@@ -362,7 +362,9 @@ class Reader:
         if stated is None:
             return None
         if isinstance(stated, bool) or not isinstance(stated, (int, float)) or not 0 < stated < 1e9:
-            raise SpecError(("timeout",), f"`{stated}` is no time. Fix: give seconds of one point, above 0.")
+            raise SpecError(
+                ("timeout",), f"`{stated}` is not a time. Fix: give seconds of one point, above 0."
+            )
         return float(stated)
 
     # ---- the whole
@@ -428,5 +430,5 @@ def at(*where: str | int) -> Iterator[None]:
 
 
 def changes_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two sweeps, by key."""
+    """List what differs between two sweeps, by key."""
     return [key for key in sorted({*old, *new}) if json.dumps(old.get(key)) != json.dumps(new.get(key))]

@@ -66,7 +66,7 @@ def sweep(
     if workers is not None and (
         isinstance(workers, bool) or not isinstance(workers, int) or not 0 < workers <= 1024
     ):
-        raise ArgumentError(f"workers={workers!r} is none. Fix: give a whole number, 1 to 1024.")
+        raise ArgumentError(f"workers={workers!r} must be 1 to 1024. Fix: give a whole number, 1 to 1024.")
     target = Path(folder)
     if "programs" in stated:
         stated["programs"] = _programs(stated["programs"], target)
@@ -89,7 +89,7 @@ def _workers(scheduler: str | None, count: int | None, spec: Spec) -> Callable[[
 
 
 def stated_of(spec: Spec) -> dict[str, Any]:
-    """Where programs, platforms and files of options are, for later runs of single points."""
+    """Return where programs, platforms and files of options are, for later runs of single points."""
     names = Platform.names()
     return {
         "programs": {program.name: os.path.abspath(program.path) for program in spec.programs},
@@ -136,7 +136,7 @@ def _entry(item: Any, name: str | None, folder: Path) -> Any:
 
 
 def _exported(item: Any, name: str, place: Path) -> Path:
-    """A module of PyTorch as an ONNX file, exported once: a file that is there stays."""
+    """Return a module of PyTorch as an ONNX file, exported once: a file that is there stays."""
     from kpusim.torch.models import exported_file
 
     module, inputs = item if isinstance(item, tuple) and len(item) == 2 else (item, None)

@@ -88,11 +88,11 @@ class Table:
             row.front = row.design.number in front
 
     def header(self) -> list[str]:
-        """Names of the columns."""
+        """Return the names of the columns."""
         return [*FIRST, *self.axes, *STATE, *self.stats]
 
     def cells(self, row: Row) -> list[object]:
-        """A row's cells."""
+        """Return a row's cells."""
         outcome = row.outcome
         return [
             row.point, row.design.number, row.program, row.design.platform,
@@ -124,7 +124,7 @@ class Table:
         return found
 
     def csv_text(self) -> str:
-        """The table as comma-separated values."""
+        """Return the table as comma-separated values."""
         return _csv([self.header(), *(self.cells(row) for row in self.rows)])
 
     def write(self, folder: Path) -> None:
@@ -143,18 +143,18 @@ class Judge:
         self._names = frozenset[str]().union(*(rule.formula.names for rule in self._rules))
 
     def feasible(self, design: Design, outcome: Outcome) -> bool | None:
-        """Whether all constraints are kept; None where that is not known."""
+        """Return whether all constraints are kept; None where that is not known."""
         if outcome.error:
             return None
         return self._keeps(self._rules, design, outcome)
 
     def ruled_out(self, design: Design, predicted: Outcome) -> bool:
-        """Whether a prediction is enough to know that a constraint, such as one of area, is not kept."""
+        """Return whether a prediction suffices to know that a constraint, as of area, is not kept."""
         exact = [rule for rule in self._rules if rule.exact]
         return not predicted.error and self._keeps(exact, design, predicted) is False
 
     def vector(self, outcomes: Sequence[Outcome]) -> Vector | None:
-        """The objectives of a design; None where one is not known."""
+        """Return the objectives of a design; None where one is not known."""
         if any(outcome.error for outcome in outcomes):
             return None
         return combined(self._spec, [outcome.values for outcome in outcomes])
@@ -186,7 +186,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a table on disk, as text."""
+    """Return the rows of a table on disk, as text."""
     try:
         with (folder / TABLE).open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
@@ -197,7 +197,7 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def value_of(text: str) -> OverrideValue:
-    """A cell as a value."""
+    """Return a cell as a value."""
     for kind in (int, float):
         try:
             return kind(text)

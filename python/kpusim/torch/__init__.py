@@ -77,7 +77,7 @@ def backend(
 
 
 def refuser(text: Callable[[], str]) -> Callable[..., Any]:
-    """What raises when it is called: errors then come without the wrapping of dynamo."""
+    """Make a function that raises when it is called: errors then come without the wrapping of dynamo."""
 
     def refuse(*arguments: Any) -> Any:
         raise UserError(text())

@@ -62,7 +62,7 @@ class Options(Mixing):
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Options:
-        """Options out of the dictionary of torch.compile."""
+        """Return the options out of the dictionary of torch.compile."""
         names = set(cls.__dataclass_fields__)
         if unknown := sorted(set(given or {}) - names):
             raise UserError(
@@ -72,7 +72,7 @@ class Options(Mixing):
         if options.mode not in ("values+timing", "functional"):
             raise UserError(f"mode {options.mode!r} gives no values. Fix: values+timing or functional.")
         if options.fallback not in (None, "eager"):
-            raise UserError(f"fallback {options.fallback!r} is none. Fix: 'eager', or leave it out.")
+            raise UserError(f"fallback {options.fallback!r} is not valid. Fix: 'eager', or leave it out.")
         calibration = options.calibration
         if calibration is not None and not isinstance(calibration, str | os.PathLike):
             object.__setattr__(options, "calibration", list(calibration))
@@ -94,7 +94,7 @@ LAST: list[Run] = []
 
 
 def last_run() -> Run | None:
-    """The results of the last graph that was executed: outputs, cycles, causes, energy.
+    """Return the results of the last graph that was executed: outputs, cycles, causes, energy.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def last_run() -> Run | None:
 
 
 class Graph:
-    """What torch.compile calls: compiles a graph at the first call for each set of shapes."""
+    """Function that torch.compile calls: compiles a graph at the first call for each set of shapes."""
 
     def __init__(self, module: torch.fx.GraphModule, examples: Sequence[Any], options: Options) -> None:
         self.module = module
@@ -141,7 +141,7 @@ class Graph:
         return run(found, inputs)
 
     def is_input(self, position: int, value: object) -> bool:
-        """Whether an argument is an input of the program, not a weight or a size."""
+        """Return whether an argument is an input of the program, not a weight or a size."""
         return isinstance(value, torch.Tensor) and position not in self.static
 
     def specialize(self, arguments: Sequence[Any]) -> Specialized:
@@ -160,30 +160,30 @@ class Graph:
 
 
 def is_static(value: object) -> bool:
-    """Whether dynamo lifted it out of a module: a parameter or buffer."""
+    """Return whether dynamo lifted it out of a module: a parameter or buffer."""
     lifted = getattr(value, "_dynamo_static_input_type", None) is not None
     return isinstance(value, torch.nn.Parameter) or (isinstance(value, torch.Tensor) and lifted)
 
 
 def needs_gradient(value: object) -> bool:
-    """Whether PyTorch would differentiate with respect to it."""
+    """Return whether PyTorch would differentiate with respect to it."""
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 def plain(value: Any) -> Any:
-    """A size as a number."""
+    """Return a size as a number."""
     return int(value) if isinstance(value, torch.SymInt) else value
 
 
 def key_of(value: Any) -> Any:
-    """What of an argument a program depends on."""
+    """Return what of an argument a program depends on."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.dtype
     return plain(value)
 
 
 def state_of(weights: Iterable[torch.Tensor]) -> list[tuple[int, int, int]]:
-    """What changes when weights do: place, version, and a sum of their bytes."""
+    """Return what changes when weights do: place, version, and a sum of their bytes."""
     return [(value.data_ptr(), value._version, checksum(value)) for value in weights]
 
 
@@ -194,7 +194,7 @@ def checksum(value: torch.Tensor) -> int:
 
 
 def name_of(module: torch.fx.GraphModule) -> str:
-    """What messages call a graph: the file and line that it begins at."""
+    """Return what messages call a graph: the file and line that it begins at."""
     for node in module.graph.nodes:
         for line in reversed((node.meta.get("stack_trace") or "").splitlines()):
             if line.strip().startswith('File "') and "/torch/" not in line:
@@ -217,7 +217,7 @@ def specialize(
 
 
 def compiled(model: Captured, options: Options, what: str, samples: Any = None) -> Program:
-    """A captured model as a program of the device.
+    """Return a captured model as a program of the device.
 
     Raises
     ------
@@ -280,7 +280,7 @@ class RefusedGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, work: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """What the device gives."""
+        """Return what the device gives."""
         del context, tensors
         return tuple(work())
 

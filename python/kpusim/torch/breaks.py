@@ -14,7 +14,7 @@ WRAPPERS = ("compile_wrapper", "_fn")  #: dynamo's function around what the user
 
 
 def break_text(first: Any) -> str:
-    """Why dynamo stopped, and where; every break, if the call can be seen from here.
+    """Say why dynamo stopped, and where; every break, if the call can be seen from here.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def break_text(first: Any) -> str:
 
 
 def place_text(reason: Any) -> str:
-    """A break: its reason and the source line."""
+    """Return a break: its reason and the source line."""
     at = next((f" ({frame.filename}:{frame.lineno})" for frame in reversed(reason.user_stack)), "")
     return str(reason.reason).splitlines()[0].rstrip(".") + at
 
@@ -58,7 +58,7 @@ def breaks_of_call() -> list[Any]:
 
 
 def called() -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
-    """What the user called through torch.compile, with its arguments: dynamo's frame holds them."""
+    """Return what the user called through torch.compile, with its arguments: dynamo's frame holds them."""
     frame = sys._getframe()
     found = None
     while frame is not None:

@@ -47,7 +47,7 @@ class Captured:
 
 
 class Structure:
-    """How outputs are nested; an object of its own, since capturing takes back what it sees change."""
+    """Nesting of outputs; an object of its own, since capturing takes back what it sees change."""
 
     spec: Any = None
     kept: list[Any]  #: outputs that are no tensors, in tuples; None: a tensor of the model
@@ -85,14 +85,14 @@ class Flat(torch.nn.Module):
         return [values[i] if i in values else next(rest) for i in range(len(values) + len(inputs))]
 
     def called(self, arguments: list[Any]) -> Any:
-        """What is inside, called; nodes of dynamo's graph pass on the source lines that they came from."""
+        """Call what is inside; nodes of dynamo's graph pass on the source lines that they came from."""
         if not isinstance(self.inner, torch.fx.GraphModule):
             return self.inner(*arguments)
         with torch.fx.traceback.preserve_node_meta():
             return torch.fx.Interpreter(self.inner).run(*arguments)
 
     def forward(self, *inputs: Any) -> tuple[torch.Tensor, ...]:
-        """The tensors among the outputs."""
+        """Return the tensors among the outputs."""
         flat, self.structure.spec = pytree.tree_flatten(self.called(self.arguments(inputs)))
         self.structure.kept = [None if isinstance(value, torch.Tensor) else (value,) for value in flat]
         tensors = [value for value in flat if isinstance(value, torch.Tensor)]
@@ -107,7 +107,7 @@ class Flat(torch.nn.Module):
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the exporter tells of its own steps."""
+    """Silence what the exporter tells of its own steps."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -120,7 +120,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def known_operators() -> Iterator[None]:
-    """With the exporter's table of operators, which it would make anew each time: half of a second."""
+    """Keep the exporter's table of operators, which it would make anew each time: half of a second."""
     try:
         from torch.onnx._internal.exporter._registration import ONNXRegistry
     except ImportError:  # another version of PyTorch
@@ -147,7 +147,7 @@ def known_operators() -> Iterator[None]:
 
 @contextlib.contextmanager
 def listed_composites() -> Iterator[None]:
-    """With objects for all composite operators, which PyTorch looks for 80 times in an export: a third of it.
+    """Keep objects for all composite operators, which PyTorch looks for 80 times in an export: a third of it.
 
     There is nothing to make while the list of registered ones stays as it is.
     """
@@ -188,7 +188,7 @@ TRAINING_ARGUMENT = {
 
 
 def flat_program(flat: Flat, inputs: tuple[Any, ...], what: str) -> torch.export.ExportedProgram:
-    """A module as a graph whose only effects are its outputs.
+    """Return a module as a graph whose only effects are its outputs.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def flat_program(flat: Flat, inputs: tuple[Any, ...], what: str) -> torch.export
 
 
 def exported(module: torch.nn.Module, inputs: tuple[Any, ...], what: str) -> torch.export.ExportedProgram:
-    """A module as a graph of ATen operators.
+    """Return a module as a graph of ATen operators.
 
     Raises
     ------
@@ -224,13 +224,13 @@ def exported(module: torch.nn.Module, inputs: tuple[Any, ...], what: str) -> tor
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something."""
+    """Return the first line of an error's text that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0].rstrip('.') if lines else ''}"
 
 
 def place_in(error: BaseException) -> str:
-    """Where in the user's source an error came from."""
+    """Find where in the user's source an error came from."""
     at, found = error.__traceback__, ""
     while at is not None:
         name = at.tb_frame.f_code.co_filename
@@ -241,7 +241,7 @@ def place_in(error: BaseException) -> str:
 
 
 def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
-    """An exported program as an ONNX model.
+    """Return an exported program as an ONNX model.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def to_onnx(program: torch.export.ExportedProgram, what: str) -> Captured:
 
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Without changes in place, and without operators that PyTorch's exporter lacks."""
+    """Decompose changes in place, and operators that PyTorch's exporter lacks."""
     with quiet(), listed_composites():
         return program.run_decompositions(DECOMPOSITIONS)
 
@@ -260,7 +260,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
 def onnx_program(
     program: torch.export.ExportedProgram, what: str, *, optimize: bool = True
 ) -> torch.onnx.ONNXProgram:
-    """The exporter's result, simplified by it if `optimize` is set.
+    """Return the exporter's result, simplified by it if `optimize` is set.
 
     Raises
     ------
@@ -289,7 +289,7 @@ def onnx_program(
 
 
 def unknown_operators(program: torch.export.ExportedProgram) -> list[Location]:
-    """The operators that the exporter lacks, each with its source line; none where it has no table."""
+    """Return the operators that the exporter lacks, each with its source line; none where it has no table."""
     try:
         from torch.onnx._internal.exporter._registration import ONNXRegistry
     except ImportError:  # another version of PyTorch
@@ -305,7 +305,7 @@ def unknown_operators(program: torch.export.ExportedProgram) -> list[Location]:
 
 
 def conversion_error(error: BaseException) -> str:
-    """What the exporter could not convert: the last cause says it best."""
+    """Say what the exporter could not convert: the last cause says it best."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"PyTorch's exporter cannot convert it: {first_line(error)}"
@@ -333,7 +333,7 @@ def refuse_training(program: torch.export.ExportedProgram, what: str) -> None:
 
 
 def captured(model: onnx_ir.Model) -> Captured:
-    """Bytes of a model, and its weights beside them."""
+    """Return the bytes of a model, and its weights beside them."""
     places = {node.name or "": place for node in model.graph if (place := place_of(node))}
     weights = detach(model)
     return Captured(
@@ -366,12 +366,12 @@ def detach(model: onnx_ir.Model) -> dict[str, memoryview]:
 
 
 def place_of(node: onnx_ir.Node) -> str:
-    """The user's source line that a node came from: the innermost that is not PyTorch's."""
+    """Return the user's source line that a node came from: the innermost that is not PyTorch's."""
     return user_line(node.metadata_props.get("pkg.torch.onnx.stack_trace", ""))
 
 
 def user_line(trace: str) -> str:
-    """The innermost line of a stack that is not PyTorch's, as file:line."""
+    """Return the innermost line of a stack that is not PyTorch's, as file:line."""
     found = ""
     for line in trace.splitlines():
         text = line.strip()

@@ -20,7 +20,7 @@ def hypot(a: Tensor, b: Tensor) -> Tensor:
 
 
 def copysign(a: Tensor, b: Tensor) -> Tensor:
-    """The size of a with the sign of b, -0 included."""
+    """Return the size of a with the sign of b, -0 included."""
     negative = (b < 0) | ((b == 0) & (1 / b < 0))
     return torch.where(negative, -a.abs(), a.abs())
 
@@ -38,7 +38,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 def index_put(
     x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
-    """One number where a mask is true; other forms are left to the exporter."""
+    """Put one number where a mask is true; other forms are left to the exporter."""
     mask = indices[0] if len(indices) == 1 else None
     if mask is None or mask.dtype is not torch.bool or values.numel() != 1 or accumulate:
         return NotImplemented
@@ -91,7 +91,7 @@ def encoder_layer(
     mask: Tensor | None = None,
     mask_type: int | None = None,
 ) -> Tensor:
-    """A layer of torch.nn.TransformerEncoder, which eager mode executes as one operator."""
+    """Return a layer of torch.nn.TransformerEncoder, which eager mode executes as one operator."""
 
     def norm1(value: Tensor) -> Tensor:
         return functional.layer_norm(value, (width,), norm1_weight, norm1_bias, epsilon)

@@ -31,7 +31,7 @@ def estimate(
     precision: str | None = None,
     **options: Any,
 ) -> Run:
-    """How long a module would take on a device. Neither weights nor inputs need storage.
+    """Estimate how long a module would take on a device. Neither weights nor inputs need storage.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def estimate(
 
 
 def on_meta(module: torch.nn.Module) -> torch.nn.Module:
-    """The module without storage: itself where it has none."""
+    """Return the module without storage: itself where it has none."""
     tensors = [*module.parameters(), *module.buffers()]
     if all(tensor.is_meta for tensor in tensors):
         return module
@@ -91,7 +91,7 @@ def on_meta(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def without_weights(model: onnx_ir.Model) -> Captured:
-    """A model whose weights are on the meta device, simplified, with absent weights."""
+    """Return a model whose weights are on the meta device, simplified, with absent weights."""
     import onnxscript.optimizer  # half of a second, which those who only compile need not wait
 
     graph = model.graph

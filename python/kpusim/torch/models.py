@@ -52,7 +52,7 @@ def exported_file(
 
 
 def load(path: Path, trust: bool) -> object:
-    """What a file of PyTorch holds; without trust nothing in it is executed."""
+    """Load what a file of PyTorch holds; without trust nothing in it is executed."""
     if is_exported_program(path):
         return torch.export.load(path)
     try:
@@ -69,7 +69,7 @@ def load(path: Path, trust: bool) -> object:
 
 
 def is_exported_program(path: Path) -> bool:
-    """Whether torch.export.save wrote it."""
+    """Return whether torch.export.save wrote it."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:

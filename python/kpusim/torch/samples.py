@@ -36,7 +36,7 @@ class Call:
         self.tensors = [leaf for _, value in self.named for leaf in leaves(value, value)]
 
     def values(self, sample: Sample) -> list[Any]:
-        """What a sample has for each tensor of the call.
+        """Return what a sample has for each tensor of the call.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Call:
             yield leaves(with_tensors[0], sample)
 
     def text(self) -> str:
-        """Names, with the number of tensors where an argument holds several."""
+        """Return the names, with the number of tensors where an argument holds several."""
         parts = []
         for name, value in self.named:
             count = sum(1 for _ in leaves(value, value))
@@ -89,7 +89,7 @@ class Call:
 
 
 def parameter_names(function: Any, count: int) -> list[str]:
-    """Names of so many positional arguments."""
+    """Return the names of so many positional arguments."""
     owner = getattr(function, "__self__", function)  # dynamo calls a method of modules
     target = owner.forward if isinstance(owner, torch.nn.Module) else function
     try:
@@ -104,7 +104,7 @@ def parameter_names(function: Any, count: int) -> list[str]:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it may stand for a tensor."""
+    """Return whether it may stand for a tensor."""
     return isinstance(value, torch.Tensor | np.ndarray | np.generic)
 
 
@@ -136,7 +136,7 @@ def leaves(form: Any, value: Any) -> Iterator[Any]:
 
 
 def ordered(samples: Sequence[Sample], call: Call, inputs: Sequence[torch.Tensor]) -> list[list[Any]]:
-    """Each sample in the order of the inputs of a graph.
+    """Put each sample in the order of the inputs of a graph.
 
     An input that is no argument of the call, such as a tensor of an outer function, is itself in each.
     """
@@ -151,7 +151,7 @@ def ordered(samples: Sequence[Sample], call: Call, inputs: Sequence[torch.Tensor
 
 
 def place_of(tensor: torch.Tensor, tensors: Sequence[Any]) -> int | None:
-    """Which of the tensors of a call it is; an array of NumPy is one with the same memory."""
+    """Find which of the tensors of a call it is; an array of NumPy is one with the same memory."""
     for place, other in enumerate(tensors):
         if other is tensor:
             return place

@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t pins = 0, wide = 1, resources = 3;
 
-/// `bytes` at 10 bytes per cycle of the pins; its unit asks for `port` bytes per cycle, `window` ahead.
+/// Makes a flow of `bytes` at 10 bytes per cycle of the pins; its unit asks for `port` bytes per cycle,
+/// `window` ahead.
 Flow flow(double bytes, double port, double window) {
     Flow flow;
     flow.bytes = bytes;
@@ -84,7 +85,7 @@ TEST(Sharing, ASmallWindowIsAllThatGoesFirst) {
     EXPECT_NEAR(ends[1], 200, 0.1);
 }
 
-// Late in a long program a time has few digits left behind the point; queues still come to their end.
+// Late in a long program a time has few digits left after the point; queues still come to their end.
 TEST(Sharing, LateTimes) {
     const double late = 1e10 + 0.3;
     const std::vector<double> ends = ends_of({flow(1000, 7, 1e9), flow(777, 1e6, 100), flow(333, 1e6, 1e9)},

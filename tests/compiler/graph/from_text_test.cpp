@@ -37,7 +37,7 @@ std::string error_of(const std::string& text, std::string_view constants = {}) {
     return "";
 }
 
-/// `small` with one text in place of another.
+/// Returns `small` with one text in place of another.
 std::string with(const std::string& from, const std::string& to) {
     std::string text = small;
     const size_t at = text.find(from);
@@ -134,7 +134,8 @@ TEST(GraphFromText, MistakesHaveTheirPlace) {
         {error_of("graph a\n"), "g.txt:2:1: error: the graph has no output"},
         {error_of(with("graph small", "small")), "g.txt:2:1: error: `graph` is missing"},
         {error_of(with("passed 3", "passed x")), "g.txt:3:10: error: a whole number is missing"},
-        {error_of(with("perm=[1,0]", "perm=[1,1]")), "g.txt:5:39: error: this is no order of the dimensions"},
+        {error_of(with("perm=[1,0]", "perm=[1,1]")),
+         "g.txt:5:39: error: this is not an order of the dimensions"},
         {error_of(with("%x f32[2,3]", "%x f33[2,3]")), "g.txt:5:15: error: there is no element type `f33`"},
         {error_of(with("%x f32[2,3]", "%x f32[2,-3]")), "g.txt:5:18: error: the tensor is too large"},
         {error_of(with("%x f32[2,3]", "%x f32[1,1,1,1,1,2,3]")),
@@ -152,7 +153,7 @@ TEST(GraphFromText, MistakesHaveTheirPlace) {
         {error_of(with(" {accum_type=f32}", "")),
          "g.txt:9:3: error: matmul lacks its attribute `accum_type`"},
         {error_of(with("accum_type=f32", "axis=1")),
-         "g.txt:9:24: error: `axis` is no further attribute of it"},
+         "g.txt:9:24: error: `axis` is not another attribute of it"},
         {error_of(with("}  f32[2,2]", "}  f32[2,3]")), "g.txt:9:3: error: output 0 is [2,2]"},
         {error_of(std::string(small) + "  gone a w\n"), "g.txt:12:10: error: `w` is there already"},
         {error_of(with("\"Mat Mul\"", "\"Mat Mul")), "error: "},

@@ -1,5 +1,5 @@
 #pragma once
-// What tests of graphs share: numbers in and out.
+// Helpers for tests of graphs: numbers in and out.
 #include <cstring>
 #include <random>
 #include <vector>

@@ -53,7 +53,7 @@ std::vector<Use> uses() {
     return result;
 }
 
-/// Small numbers, many of them equal.
+/// Returns small numbers, many of them equal.
 std::vector<uint8_t> random_data(ElemType elem, size_t elements, std::mt19937& random) {
     std::vector<double> numbers(elements);
     for (double& number : numbers) number = static_cast<double>(random() % 8) / (is_float(elem) ? 2 : 1);

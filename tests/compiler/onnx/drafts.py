@@ -32,7 +32,7 @@ class Draft:
         self.rng = np.random.default_rng(seed)
 
     def integer(self, low: int, high: int) -> int:
-        """A number, both ends included."""
+        """Return a number, both ends included."""
         return int(self.rng.integers(low, high + 1))
 
     def chance(self, probability: float = 0.5) -> bool:
@@ -40,7 +40,7 @@ class Draft:
         return bool(self.rng.random() < probability)
 
     def pick(self, values: Sequence[Any]) -> Any:  # noqa: ANN401
-        """One of them."""
+        """Return one of them."""
         return values[self.integer(0, len(values) - 1)]
 
     def shape(self, low: int = 1, high: int = 4, size: int = 6) -> list[int]:
@@ -48,7 +48,7 @@ class Draft:
         return [self.integer(1, size) for _ in range(self.integer(low, high))]
 
     def floats(self, shape: Sequence[int], low: float = -3, high: float = 3) -> Array:
-        """Numbers of a range, float32."""
+        """Return the numbers of a range, float32."""
         return self.rng.uniform(low, high, tuple(shape)).astype(np.float32)
 
     def ints(self, shape: Sequence[int], low: int, high: int, dtype: Any = np.int64) -> Array:  # noqa: ANN401
@@ -60,23 +60,23 @@ class Draft:
         return self.floats(shape) if self.chance(0.75) else self.ints(shape, -50, 50, np.int32)
 
     def partner(self, shape: Sequence[int]) -> list[int]:
-        """A shape that broadcasts with another."""
+        """Return a shape that broadcasts with another."""
         kept = [1 if self.chance(0.3) else size for size in shape]
         return kept[self.integer(0, len(kept)) :] if self.chance(0.4) else kept
 
     def weight(self, array: Array) -> Operand:
-        """A constant, mostly."""
+        """Return a constant, mostly."""
         return Const(array) if self.chance(0.7) else array
 
     def opset(self, low: int, high: int = 22) -> int:
-        """A version of the operators."""
+        """Return a version of the operators."""
         return self.integer(low, high)
 
 
 def case(
     type_: str, opset: int, operands: Sequence[Operand], /, outputs: int = 1, **attributes: object
 ) -> Case:
-    """A model of one node."""
+    """Return a model of one node."""
     node = helper.make_node(
         type_,
         ["" if operand is None else f"x{i}" for i, operand in enumerate(operands)],
@@ -95,7 +95,7 @@ def model_case(
     operands: dict[str, Operand],
     outputs: Sequence[str],
 ) -> Case:
-    """A model of some nodes; the types of outputs are inferred."""
+    """Return a model of some nodes; the types of outputs are inferred."""
     inputs = {
         key: np.asarray(value) for key, value in operands.items() if not isinstance(value, Const | None)
     }

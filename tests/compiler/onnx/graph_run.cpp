@@ -67,7 +67,7 @@ graph::Data bytes_of(const NpyArray& array) {
     return graph::make_data({array.data.begin(), array.data.end()});
 }
 
-/// The program of the graph, executed in a random legal order, strictly verified.
+/// Returns the program of the graph, executed in a random legal order, strictly verified.
 std::vector<graph::Data> run_on_device(const graph::Graph& graph, const Device& on, const fs::path& folder) {
     Diagnostics notes;
     compiler::LoadRequest request;

@@ -42,12 +42,12 @@ SMALL_FLOATS = {
 
 
 def file_of(name: str) -> str:
-    """The file of a tensor."""
+    """Return the file of a tensor."""
     return name.replace("/", "_") + ".npy"
 
 
 def as_file(array: Array) -> Array:
-    """What the files of graph_run hold: bfloat16 and small floats as bits, narrow integers in bytes."""
+    """Convert an array to the form of graph_run's files: small floats as bits, integers in bytes."""
     array = np.asarray(array)
     if array.dtype == ml_dtypes.bfloat16:
         return array.view(np.uint16)
@@ -60,7 +60,7 @@ def as_file(array: Array) -> Array:
 
 
 def from_file(array: Array, type_: int) -> Array:
-    """The array in the type that the model declares."""
+    """Return the array in the type that the model declares."""
     wide = {TensorProto.INT64: np.int64, TensorProto.UINT64: np.uint64, TensorProto.DOUBLE: np.float64}
     if type_ in wide:
         return array.view(wide[type_]).reshape(array.shape[:-1])

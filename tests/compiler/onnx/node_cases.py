@@ -42,14 +42,14 @@ BOUNDED = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 
 
 def in_bounds(case: Case, got: Array, wanted: Array) -> Array:
-    """What is wanted, with -1 behind it where its length depends on data."""
+    """Return what is wanted, with -1 after it where its length depends on data."""
     bounded = case.model.graph.node[0].op_type in BOUNDED and got.ndim == wanted.ndim
     rest = [(0, max(size - is_, 0)) for size, is_ in zip(got.shape, wanted.shape, strict=False)]
     return np.pad(wanted, rest, constant_values=-1) if bounded else wanted
 
 
 def differs(got: Array, wanted: Array, rtol: float, atol: float) -> str:
-    """What is wrong with an output; empty: nothing."""
+    """Say what is wrong with an output; empty: nothing."""
     if got.shape != wanted.shape:
         return f"shape {got.shape} instead of {wanted.shape}"
     if got.dtype in SMALL_FLOATS.values():
@@ -98,7 +98,7 @@ def with_constants(case: Case) -> Case:
 
 
 def reason_of(error: str) -> str:
-    """The reason in an error text, without names."""
+    """Return the reason in an error text, without names."""
     found = re.search(r"node `[^`]*` \(([\w.]+)\): (.*)", error)
     text = f"{found[1]}: {found[2]}" if found else error.strip().splitlines()[-1].split("error: ")[-1]
     text = re.sub(r"`[^`]*`", "`..`", text)
@@ -113,7 +113,7 @@ def reason_of(error: str) -> str:
 
 @dataclass
 class Counts:
-    """What came of the cases."""
+    """Counts of what came of the cases."""
 
     total: int
     passed: list[str]
@@ -121,7 +121,7 @@ class Counts:
     reasons: dict[str, list[str]]
 
     def wrong(self) -> list[str]:
-        """Names of cases that run and give other values."""
+        """Return the names of cases that run and give other values."""
         return [
             name for reason, names in self.reasons.items() if reason.startswith("WRONG") for name in names
         ]
@@ -153,7 +153,7 @@ def count(tool: str, pattern: str) -> Counts:
 
 
 def operators(tool: str) -> str:
-    """The operators that are taken."""
+    """Return the operators that are taken."""
     listed = subprocess.run([tool, "--operators"], check=True, capture_output=True, text=True).stdout
     names = []
     for line in listed.splitlines():
@@ -167,11 +167,11 @@ def operators(tool: str) -> str:
 
 
 def page(tool: str, counts: Counts) -> str:
-    """The generated part of docs/onnx.md."""
+    """Return the generated part of docs/onnx.md."""
     lines = [
         "## Operators",
         "",
-        "Those of `ai.onnx` that are imported; the opset that brought one stands behind it if it is above 7.",
+        "Those of `ai.onnx` that are imported; the opset that brought one stands after it if it is above 7.",
         "",
         *textwrap.wrap(operators(tool) + ".", 118),
         "",

@@ -12,7 +12,7 @@ Generator = Callable[[Draft], Case]
 
 
 def fused(name: str, operands: list[Operand], outputs: int = 1, **attributes: object) -> Case:
-    """A model of one such node; trailing operands that are left out are none."""
+    """Return a model of one such node; trailing operands that are left out are none."""
     while operands[-1] is None:
         operands.pop()
     domain = "" if name == "SimplifiedLayerNormalization" else "com.microsoft"
@@ -20,7 +20,7 @@ def fused(name: str, operands: list[Operand], outputs: int = 1, **attributes: ob
 
 
 def fused_matmul(d: Draft) -> Case:
-    """Both sides turned or not, batches where they are or behind the rows, a factor."""
+    """Both sides turned or not, batches where they are or after the rows, a factor."""
     m, k, n = (d.integer(1, 9) for _ in range(3))
     batch = [d.integer(1, 3) for _ in range(d.integer(0, 2))]
     turns = [int(d.chance()), int(d.chance())]
@@ -50,7 +50,7 @@ JOINED: dict[str, list[float]] = {
 
 
 def fused_conv(d: Draft) -> Case:
-    """A bias, a sum, an activation; each may be left out but the last."""
+    """Return a bias, a sum, an activation; each may be left out but the last."""
     name = d.pick(list(JOINED))
     group, each, out, kernel = d.integer(1, 2), d.integer(1, 5), d.integer(1, 4), d.integer(1, 3)
     size = d.integer(kernel, 9)
@@ -104,7 +104,7 @@ def gelu(name: str) -> Generator:
 
 
 def quick_gelu(d: Draft) -> Case:
-    """The factor of the sigmoid."""
+    """Return the factor of the sigmoid."""
     return fused("QuickGelu", [d.floats(d.shape())], alpha=float(d.pick([1.702, 1.0, 0.5])))
 
 
@@ -156,12 +156,12 @@ def embed(d: Draft) -> Case:
 
 
 def lengths(d: Draft, batch: int, keys: int) -> Array:
-    """How many keys count."""
+    """Draw how many keys count."""
     return d.ints([batch], 1, keys, np.int32)
 
 
 def padding(d: Draft, batch: int, keys: int) -> Array:
-    """Which keys count; the first always does."""
+    """Draw which keys count; the first always does."""
     mask = d.ints([batch, keys], 0, 1, np.int32)
     mask[:, 0] = 1
     return mask

@@ -13,12 +13,12 @@ Generator = Callable[[Draft], Case]
 
 
 def whole(values: object) -> Const:
-    """A constant of int64."""
+    """Return a constant of int64."""
     return Const(np.array(values, np.int64))
 
 
 def ties(d: Draft, shape: Sequence[int]) -> Array:
-    """Numbers, many of them equal, infinities among them; floats or integers."""
+    """Return the numbers, many of them equal, infinities among them; floats or integers."""
     if d.chance(0.25):
         return d.ints(shape, -6, 6, d.pick([np.int32, np.int64]))
     x = d.floats(shape) if d.chance() else d.ints(shape, -4, 4, np.float32)
@@ -51,7 +51,7 @@ def top_k(d: Draft) -> Case:
 
 
 def signed(d: Draft, indices: Array, sizes: Sequence[int]) -> Array:
-    """Some of them counted from the end."""
+    """Return some of them counted from the end."""
     return (indices - np.asarray(sizes) * (d.rng.random(indices.shape) < 0.3)).astype(np.int64)
 
 
@@ -121,14 +121,14 @@ def scatter_elements(d: Draft) -> Case:
 def padded(
     d: Draft, type_: str, operands: list[Operand], rows: int, along: int, **attributes: object
 ) -> Case:
-    """A case whose result has a length that depends on data: at most `rows`."""
+    """Return a case whose result has a length that depends on data: at most `rows`."""
     draft = case(type_, d.opset(13, 18), operands, **attributes)
     draft.bounds = {draft.model.graph.output[0].name: (rows, along)}
     return draft
 
 
 def non_zero(d: Draft) -> Case:
-    """Of numbers and of conditions."""
+    """Make a case of numbers or of conditions."""
     x = d.ints(d.shape(1, 4), -1, 1, d.pick([np.float32, np.int32, np.bool_]))
     return padded(d, "NonZero", [x], x.size, 1)
 
@@ -182,7 +182,7 @@ def suppression(d: Draft) -> Case:
 
 
 def grid_sample(d: Draft) -> Case:
-    """All modes, points inside and outside, at borders and between elements."""
+    """Return all modes, points inside and outside, at borders and between elements."""
     images, height, width = d.integer(1, 3), d.integer(2, 9), d.integer(2, 9)
     opset = d.opset(16)
     modes = ("nearest", "bilinear", "bicubic") if opset < 20 else ("nearest", "linear", "cubic")
@@ -217,7 +217,7 @@ def roi_align(d: Draft) -> Case:
 
 
 def affine_grid(d: Draft) -> Case:
-    """Of pictures and volumes."""
+    """Make grids of pictures and volumes."""
     rank, images = d.integer(2, 3), d.integer(1, 3)
     size = [images, d.integer(1, 4), *(d.integer(2, 7) for _ in range(rank))]
     theta = d.floats([images, rank, rank + 1], -1.5, 1.5)
@@ -270,7 +270,7 @@ def stft(d: Draft) -> Case:
 
 
 def unsorted(d: Draft) -> Case:
-    """What torch.sort becomes, and the way back: a scatter of what was sorted."""
+    """Make what torch.sort becomes, and the way back: a scatter of what was sorted."""
     shape = d.shape(2, 3, 9)
     x = d.floats(shape)
     nodes = [

@@ -14,7 +14,7 @@ Generator = Callable[[Draft], Case]
 
 
 def theirs(name: str, operands: list[Operand], outputs: int = 1, /, **attributes: object) -> Case:
-    """A model of one node of com.microsoft; trailing operands that are left out are none."""
+    """Return a model of one node of com.microsoft; trailing operands that are left out are none."""
     while operands[-1] is None:
         operands.pop()
     made = case(name, 21, operands, outputs, domain="com.microsoft", **attributes)
@@ -32,12 +32,12 @@ def table(d: Draft, rows: int, half: int) -> tuple[Operand, Operand]:
 
 
 def maybe(d: Draft, array: Array, probability: float = 0.5) -> Operand:
-    """A constant, or an input."""
+    """Return a constant, or an input."""
     return Const(array) if d.chance(probability) else array
 
 
 def filled(d: Draft, shape: list[int], counts: Array) -> Array:
-    """A cache [batch, heads, rows, size] of which `counts` rows of each batch are set, the rest 0."""
+    """Return a cache [batch, heads, rows, size] of which `counts` rows of each batch are set, the rest 0."""
     cache = d.floats(shape, -1, 1)
     for b, count in enumerate(counts):
         cache[b, :, count:] = 0
@@ -97,7 +97,7 @@ def group_query(d: Draft) -> Case:
 
 
 def padded_queries(d: Draft) -> Case:
-    """Rows of which those behind query_seqlens are padding; what padding makes is multiplied by 0."""
+    """Rows of which those after query_seqlens are padding; what padding makes is multiplied by 0."""
     groups, batch, size, rows = d.integer(1, 2), d.integer(1, 3), 16, d.integer(1, 4)
     before = d.ints([batch], 0, 4)
     counts = np.array([d.integer(1 if b == 0 else 0, rows) for b in before])
@@ -143,19 +143,19 @@ def rotary(d: Draft) -> Case:
 
 
 def length_mask(d: Draft, batch: int, keys: int) -> Array:
-    """How many keys count."""
+    """Draw how many keys count."""
     return d.ints([batch], 1, keys, np.int32)
 
 
 def key_mask(d: Draft, batch: int, keys: int) -> Array:
-    """Which keys count; the first always does."""
+    """Draw which keys count; the first always does."""
     mask = d.ints([batch, keys], 0, 1, np.int32)
     mask[:, 0] = 1
     return mask
 
 
 def multi_head_past(d: Draft) -> Case:
-    """A past, masks, a bias of the projections, one of the scores; causal or not."""
+    """Return a past, masks, a bias of the projections, one of the scores; causal or not."""
     batch, heads, size, rows, past = (d.integer(1, n) for n in (2, 3, 5, 4, 5))
     width, keys = heads * size, rows + past
     mask: Operand = None
@@ -238,7 +238,7 @@ def joined_past(d: Draft) -> Case:
 
 
 def decoder(d: Draft) -> Case:
-    """One query against a past: in a buffer that is shared, or one that grows."""
+    """Return one query against a past: in a buffer that is shared, or one that grows."""
     batch, heads, size, past = (d.integer(1, n) for n in (2, 3, 5, 5))
     width, most = heads * size, past + d.integer(1, 4)
     caches = [filled(d, [batch, heads, most, size], np.full(batch, past)) for _ in range(2)]
@@ -279,7 +279,7 @@ def ordered_nbits(d: Draft) -> Case:
 
 
 def table_of_blocks(d: Draft) -> Case:
-    """Rows of a table whose numbers have 4 or 8 bits; packed in bytes or in types of 4 bits."""
+    """Return the rows of a table whose numbers have 4 or 8 bits; packed in bytes or in types of 4 bits."""
     rows, size = d.integer(2, 7), d.pick([16, 32])
     width = d.pick([size, 2 * size, size + 8])
     packed = d.chance(0.6)
@@ -396,7 +396,7 @@ def quantised_experts(d: Draft) -> Case:
 
 
 def linear_attention(d: Draft) -> Case:
-    """All rules of update; decay of heads or of their elements; a state before."""
+    """Return all rules of update; decay of heads or of their elements; a state before."""
     groups, each, batch, steps = d.integer(1, 2), d.integer(1, 2), d.integer(1, 2), d.integer(1, 5)
     size, deep = d.integer(2, 5), d.integer(2, 5)
     rule = d.pick(["linear", "gated", "delta", "gated_delta"])

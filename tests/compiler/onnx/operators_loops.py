@@ -15,7 +15,7 @@ Info = onnx.ValueInfoProto
 
 
 def info(name: str, shape: list[int] | None = None, kind: int = TensorProto.FLOAT) -> Info:
-    """A value of a body."""
+    """Return a value of a body."""
     return helper.make_tensor_value_info(name, kind, shape)
 
 
@@ -28,7 +28,7 @@ def weights(d: Draft, shape: list[int], name: str) -> tuple[dict[str, Operand], 
 
 
 def scan(d: Draft) -> Case:
-    """Two operands along any axis and direction; a state; the results joined along any axis."""
+    """Return two operands along any axis and direction; a state; the results joined along any axis."""
     steps, rows, width, hidden = (d.integer(1, 5) for _ in range(4))
     outer, inner, w = weights(d, [hidden, width], "w")
     axis, places = d.integer(0, 2), [rows, width]
@@ -74,7 +74,7 @@ def scan(d: Draft) -> Case:
 
 
 def loop(d: Draft) -> Case:
-    """A trip count, a condition that the body computes, or both; row after row of an operand."""
+    """Return a trip count, a condition that the body computes, or both; row after row of an operand."""
     rows, width, most = d.integer(1, 6), d.integer(1, 5), d.integer(1, 6)
     outer, inner, w = weights(d, [width, width], "w")
     limit: Array = np.int64(d.integer(0, most))

@@ -103,7 +103,7 @@ def power(d: Draft) -> Case:
 
 
 def modulo(d: Draft) -> Case:
-    """Of integers with the sign of the divisor, or fmod of floats."""
+    """Make a case of integers with the sign of the divisor, or fmod of floats."""
     shape = d.shape()
     if d.chance():
         divisor = d.ints(d.partner(shape), 1, 9, np.int32) * d.pick([1, -1])
@@ -123,7 +123,7 @@ def many(name: str) -> Generator:
 
 
 def comparison(name: str, first: int) -> Generator:
-    """Of floats or integers, equal ones among them."""
+    """Compare floats or integers, equal ones among them."""
 
     def make(d: Draft) -> Case:
         shape = d.shape()
@@ -138,7 +138,7 @@ def comparison(name: str, first: int) -> Generator:
 
 
 def logic(name: str) -> Generator:
-    """Of booleans."""
+    """Combine booleans."""
 
     def make(d: Draft) -> Case:
         shape = d.shape()
@@ -148,7 +148,7 @@ def logic(name: str) -> Generator:
 
 
 def negation(d: Draft) -> Case:
-    """Of booleans."""
+    """Negate booleans."""
     return case("Not", d.opset(7), [d.ints(d.shape(), 0, 1, bool)])
 
 
@@ -187,7 +187,7 @@ def clip(d: Draft) -> Case:
 
 
 def prelu(d: Draft) -> Case:
-    """A slope that broadcasts to the operand."""
+    """Return a slope that broadcasts to the operand."""
     shape = d.shape(2)
     slope = [shape[1]] + [1] * (len(shape) - 2) if d.chance() else [1]
     return case("PRelu", d.opset(9), [d.floats(shape), d.weight(d.floats(slope, 0, 1))])
@@ -212,7 +212,7 @@ def cast(d: Draft) -> Case:
 
 
 def matmul(d: Draft) -> Case:
-    """All that NumPy multiplies."""
+    """Return all that NumPy multiplies."""
     m, k, n = d.integer(1, 9), d.integer(1, 20), d.integer(1, 9)
     lead = d.shape(0, 2, 4)
     a, b = d.pick(

@@ -102,7 +102,7 @@ def pool(name: str) -> Callable[[Draft], Case]:
 
 
 def pool_beyond(d: Draft) -> Case:
-    """A window that is larger than its operand along some dimension, which ceil_mode takes."""
+    """Return a window that is larger than its operand along some dimension, which ceil_mode takes."""
     name = d.pick(["MaxPool", "AveragePool", "LpPool"])
     rank = d.integer(1, 3)
     sizes = [d.integer(1, 5) for _ in range(rank)]
@@ -121,7 +121,7 @@ def pool_beyond(d: Draft) -> Case:
 
 
 def pool_indices(d: Draft) -> Case:
-    """Where the greatest elements are, equal ones among them; rows or columns first."""
+    """Find where the greatest elements are, equal ones among them; rows or columns first."""
     rank = d.integer(1, 3)
     kernel = [d.integer(1, 3) for _ in range(rank)]
     sizes = [d.integer(k + 1, 7) for k in kernel]
@@ -187,7 +187,7 @@ def layer_norm(name: str, first: int) -> Callable[[Draft], Case]:
 
 
 def instance_norm(d: Draft) -> Case:
-    """Each channel of each image."""
+    """Return each channel of each image."""
     shape = d.shape(3, 5)
     operands = [d.weight(d.floats([shape[1]])), d.weight(d.floats([shape[1]]))]
     return case("InstanceNormalization", d.opset(7), [d.floats(shape), *operands])
@@ -324,7 +324,7 @@ def rotary(d: Draft) -> Case:
 
 
 def resize(d: Draft) -> Case:
-    """Sizes or scales, all ways to count positions."""
+    """Return the sizes or scales, all ways to count positions."""
     shape = [1, d.integer(1, 3), d.integer(2, 6), d.integer(2, 6)]
     mode = d.pick(["nearest", "linear", "cubic"])
     coordinates = d.pick(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
@@ -344,7 +344,7 @@ def resize(d: Draft) -> Case:
 
 
 def upsample(d: Draft) -> Case:
-    """The operator before Resize."""
+    """Return the operator before Resize."""
     scales = np.array([1, 1, d.integer(1, 3), d.integer(1, 3)], np.float32)
     mode = d.pick(["nearest", "linear"])
     return case("Upsample", 9, [d.floats([1, 2, d.integer(1, 5), d.integer(1, 5)]), Const(scales)], mode=mode)
@@ -356,7 +356,7 @@ def dropout(d: Draft) -> Case:
 
 
 def loss(d: Draft) -> Case:
-    """A loss with weights and a class that does not count."""
+    """Return a loss with weights and a class that does not count."""
     n, classes, rest = d.integer(1, 4), d.integer(2, 6), d.shape(0, 2, 4)
     operands: list[Operand] = [d.floats([n, classes, *rest]), d.ints([n, *rest], 0, classes - 1)]
     if d.chance():

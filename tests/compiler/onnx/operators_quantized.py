@@ -22,7 +22,7 @@ class Steps:
         self.low = 0 if self.dtype is np.uint8 else -128
 
     def numbers(self, shape: Sequence[int]) -> Array:
-        """Of the whole range."""
+        """Draw from the whole range."""
         return self.d.ints(shape, self.low, self.low + 255, self.dtype)
 
     def zero(self, count: Sequence[int] = ()) -> Const:
@@ -30,11 +30,11 @@ class Steps:
         return Const(self.d.ints(count, self.low + 100, self.low + 156, self.dtype))
 
     def scale(self, low: float = 0.005, high: float = 0.03) -> Const:
-        """Of one tensor."""
+        """Draw the scale of one tensor."""
         return Const(self.d.floats([], low, high))
 
     def operand(self, shape: Sequence[int]) -> list[Operand]:
-        """An input, or sometimes a constant."""
+        """Return an input, or sometimes a constant."""
         numbers = self.numbers(shape)
         return [Const(numbers) if self.d.chance(0.2) else numbers, self.scale(), self.zero()]
 
@@ -44,7 +44,7 @@ class Steps:
 
 
 def qlinear(name: str, operands: list[Operand], *, ours: bool = False, **attributes: object) -> Case:
-    """One node. A sum that lies at a half may be rounded the other way."""
+    """Return one node. A sum that lies at a half may be rounded the other way."""
     if all(operand is None or isinstance(operand, Const) for operand in operands):
         first = next(operand for operand in operands if isinstance(operand, Const) and operand.array.ndim)
         operands[operands.index(first)] = first.array
@@ -123,14 +123,14 @@ def concat(d: Draft) -> Case:
 
 
 def where(d: Draft) -> Case:
-    """One of two operands."""
+    """Return one of two operands."""
     steps, shape = Steps(d), d.shape()
     condition = d.ints(shape, 0, 1, bool)
     return qlinear("QLinearWhere", [condition, *steps.operand(shape), *steps.operand(shape), *steps.result()])
 
 
 def weights(d: Draft, shape: Sequence[int], channels: int) -> list[Operand]:
-    """Of one scale, or one for each channel."""
+    """Draw weights of one scale, or one for each channel."""
     count = [channels] if d.chance() else []
     scale = Const(d.floats(count, 0.003, 0.02))
     return [Const(d.ints(shape, -SEVEN_BITS, SEVEN_BITS, np.int8)), scale, Const(np.zeros(count, np.int8))]
@@ -177,7 +177,7 @@ def conv(d: Draft) -> Case:
 
 
 def last_pool(d: Draft) -> Case:
-    """The greatest of integers, channels last."""
+    """Return the greatest of integers, channels last."""
     steps = Steps(d)
     shape = [d.integer(1, 2), d.integer(3, 7), d.integer(3, 7), d.integer(1, 9)]
     window = {
@@ -190,7 +190,7 @@ def last_pool(d: Draft) -> Case:
 
 
 def dynamic(d: Draft) -> Case:
-    """What quantize_dynamic makes of a product or a convolution: floats in, floats out."""
+    """Make what quantize_dynamic makes of a product or a convolution: floats in, floats out."""
     dtype = d.pick([np.int8, np.uint8])
     low = -SEVEN_BITS if dtype is np.int8 else 0
     is_conv = d.chance()

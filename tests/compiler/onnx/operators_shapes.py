@@ -13,7 +13,7 @@ Generator = Callable[[Draft], Case]
 
 
 def whole(values: object) -> Const:
-    """A constant of int64."""
+    """Return a constant of int64."""
     return Const(np.array(values, np.int64))
 
 
@@ -76,7 +76,7 @@ def transpose(d: Draft) -> Case:
 
 
 def concat(d: Draft) -> Case:
-    """One to four operands."""
+    """Return one to four operands."""
     shape = d.shape()
     axis = d.integer(-len(shape), len(shape) - 1)
     operands: list[Operand] = []
@@ -133,7 +133,7 @@ def slice_(d: Draft) -> Case:
 
 
 def pad(d: Draft) -> Case:
-    """All modes; negative pads; axes."""
+    """Return all modes; negative pads; axes."""
     shape = d.shape(1, 4, 7)
     mode = d.pick(["constant", "constant", "edge", "reflect", "wrap"])
     opset = 19 if mode == "wrap" else d.opset(9, 21)
@@ -202,7 +202,7 @@ def gather(d: Draft) -> Case:
 
 
 def gather_elements(d: Draft) -> Case:
-    """An index for each element."""
+    """Return an index for each element."""
     shape = d.shape()
     axis = d.integer(-len(shape), len(shape) - 1)
     of_indices = list(shape)
@@ -242,7 +242,7 @@ def scatter_nd(d: Draft) -> Case:
 
 
 def scatter_elements(d: Draft) -> Case:
-    """A place for each update."""
+    """Return a place for each update."""
     shape = d.shape(1, 3)
     axis = d.integer(0, len(shape) - 1)
     part = [d.integer(1, size) for size in shape]
@@ -267,7 +267,7 @@ def one_hot(d: Draft) -> Case:
 
 
 def hard_max(d: Draft) -> Case:
-    """The first of the greatest."""
+    """Return the first of the greatest."""
     shape = d.shape(2, 3)
     return case(
         "Hardmax",
@@ -292,7 +292,7 @@ def reverse(d: Draft) -> Case:
 
 
 def shapes(d: Draft) -> Case:
-    """A chain of shape arithmetic as exporters write it: x reshaped to [n, -1] of its own shape."""
+    """Return a chain of shape arithmetic as exporters write it: x reshaped to [n, -1] of its own shape."""
     x = d.floats(d.shape(3, 4))
     nodes = [
         helper.make_node("Shape", ["x"], ["shape"]),

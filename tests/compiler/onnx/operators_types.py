@@ -13,25 +13,25 @@ Generator = Callable[[Draft], Case]
 
 
 def doubles(d: Draft, shape: list[int], low: float = -3, high: float = 3) -> Array:
-    """Numbers that f32 has, too: what is made of them is rounded, they are not."""
+    """Return the numbers that f32 has, too: what is made of them is rounded, they are not."""
     return d.floats(shape, low, high).astype(np.float64)
 
 
 def double_unary(d: Draft) -> Case:
-    """A function of each element."""
+    """Return a function of each element."""
     name, first = d.pick([("Relu", 14), ("Exp", 7), ("Abs", 7), ("Neg", 7), ("Sigmoid", 7), ("Softmax", 13)])
     return case(name, d.opset(first), [doubles(d, d.shape())])
 
 
 def double_binary(d: Draft) -> Case:
-    """Two operands that broadcast, either of them a constant or not."""
+    """Return two operands that broadcast, either of them a constant or not."""
     shape = d.shape()
     operands = [doubles(d, shape), d.weight(doubles(d, d.partner(shape), 0.5, 3))]
     return case(d.pick(["Add", "Sub", "Mul", "Div", "Max"]), d.opset(13), operands)
 
 
 def double_product(d: Draft) -> Case:
-    """A matrix product with a bias, or a sum of rows."""
+    """Return a matrix product with a bias, or a sum of rows."""
     m, k, n = d.integer(1, 9), d.integer(1, 20), d.integer(1, 9)
     if d.chance(0.3):
         return case("ReduceSum", d.opset(13), [doubles(d, [m, k]), Const(np.array([1]))])
@@ -63,7 +63,7 @@ UNSIGNED = (np.uint8, np.uint32, np.uint64)
 
 
 def bit_shift(d: Draft) -> Case:
-    """Of types that ONNX Runtime shifts; what leaves 8 or 32 bits is gone."""
+    """Shift types that ONNX Runtime shifts; what leaves 8 or 32 bits is gone."""
     dtype, shape, direction = d.pick(UNSIGNED), d.shape(), d.pick(["LEFT", "RIGHT"])
     wide = dtype == np.uint64
     most = 1 << 12 if wide else np.iinfo(dtype).max
@@ -73,7 +73,7 @@ def bit_shift(d: Draft) -> Case:
 
 
 def bitwise(name: str) -> Generator:
-    """Of every integer type."""
+    """Combine every integer type."""
 
     def make(d: Draft) -> Case:
         types = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32]

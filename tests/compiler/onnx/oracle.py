@@ -1,4 +1,4 @@
-"""What other runtimes make of a model: ONNX Runtime in its types, NumPy in binary64."""
+"""Results of other runtimes for a model: ONNX Runtime in its types, NumPy in binary64."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def by_numpy(case: Case) -> dict[str, Array] | None:
 
 
 def range_of(array: Array) -> float:
-    """The distance of the extremes from 0, without infinities."""
+    """Return the distance of the extremes from 0, without infinities."""
     finite = array[np.isfinite(array)]
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
 def error_of(got: Array, wanted: Array) -> float:
-    """The largest error; infinite where one is finite and the other not."""
+    """Return the largest error; infinite where one is finite and the other not."""
     with np.errstate(all="ignore"):
         same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
         error = np.where(same, 0.0, np.abs(got - wanted))
@@ -85,7 +85,7 @@ def error_of(got: Array, wanted: Array) -> float:
 
 
 def problem(case: Case, runtime: Mapping[str, Array], numpy: Mapping[str, Array] | None) -> str:
-    """What is wrong with the outputs of a case; empty: nothing.
+    """Say what is wrong with the outputs of a case; empty: nothing.
 
     Integers are those of ONNX Runtime, but for the steps that the case allows. Floats lie as near to it as
     two ways of summing do, and their error against binary64 is at most 1e-5 of the range, or four times

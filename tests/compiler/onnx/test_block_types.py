@@ -37,7 +37,7 @@ class BlockTypes(unittest.TestCase):
     """Each test is a model."""
 
     def output(self, case: Case) -> Array:
-        """What the graph gives."""
+        """Return what the graph gives."""
         run([case], TOOL)
         self.assertEqual(case.error, "")
         return case.outputs[case.model.graph.output[0].name]

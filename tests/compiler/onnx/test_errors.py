@@ -31,7 +31,7 @@ def model(
     type_: int = TensorProto.FLOAT,
     outputs: tuple[str, ...] = ("y",),
 ) -> Model:
-    """A model with one input x [2, 3]."""
+    """Return a model with one input x [2, 3]."""
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -43,12 +43,12 @@ def model(
 
 
 def relu(x: str = "x", y: str = "y", name: str = "") -> onnx.NodeProto:
-    """The simplest node."""
+    """Return the simplest node."""
     return helper.make_node("Relu", [x], [y], name=name)
 
 
 def weight(shape: list[int], name: str = "w") -> TensorProto:
-    """A constant of ones."""
+    """Return a constant of ones."""
     return numpy_helper.from_array(np.ones(shape, np.float32), name)
 
 
@@ -66,7 +66,7 @@ class Errors(unittest.TestCase):
         self.scratch.cleanup()
 
     def said(self, content: Model | bytes, *options: str) -> str:
-        """What the importer says of a file; nothing is left behind."""
+        """Return what the importer says of a file; no file remains."""
         data = content if isinstance(content, bytes) else content.SerializeToString()
         (self.folder / "model.onnx").write_bytes(data)
         subprocess.run([TOOL, *options, str(self.folder)], check=True, timeout=60)
@@ -84,11 +84,11 @@ class Errors(unittest.TestCase):
         self.expect(b"", "the file is empty")
         self.expect(pickle.dumps({"a": 1}), "Python pickle")
         self.expect(b"PK\3\4rest of an archive", "zip archive")
-        self.expect(b"\x7fELF no model at all", "no ONNX model")
+        self.expect(b"\x7fELF no model at all", "not an ONNX model")
         self.expect(Model(), "empty")
         self.expect(
             model([relu("x", "zzzz"), relu("zzzz", "y")]).SerializeToString().replace(b"zzzz", b"z\xffz\xfe"),
-            "no UTF-8",
+            "not UTF-8",
         )
         self.expect(Model(ir_version=9), "no graph")
 
@@ -149,7 +149,7 @@ class Errors(unittest.TestCase):
         )
         conv = helper.make_node("Conv", ["x", "w"], ["y"])
         self.expect(model([conv], [weight([1, 2, 3, 3])], shape=[1, 3, 8, 8]), "weights [1,2,3,3] do not fit")
-        self.expect(model([helper.make_node("Transpose", ["x"], ["y"], perm=[0, 0])]), "no permutation")
+        self.expect(model([helper.make_node("Transpose", ["x"], ["y"], perm=[0, 0])]), "not a permutation")
 
     def test_types(self) -> None:
         """Types are refused by name."""
@@ -191,7 +191,7 @@ class Errors(unittest.TestCase):
         self.expect(model([pool], shape=[1, 0, 2, 2]), "a tensor [1,0,2,2] without elements is not taken")
 
     def test_unsupported(self) -> None:
-        """One list of all nodes; those behind them are told apart."""
+        """All nodes are in one list; those after them are told apart."""
         nodes = [
             helper.make_node("DeformConv", ["x"], ["a"], name="first"),
             helper.make_node("Nothing", ["x"], ["b"], domain="com.example"),
@@ -229,7 +229,7 @@ class Errors(unittest.TestCase):
             "sub/../../secret.bin": "not below the model's folder",
             str(self.folder.parent / "secret.bin"): "not below the model's folder",
             "link.bin": "not below the model's folder",
-            "sub": "no regular file",
+            "sub": "not a regular file",
             "": "not below the model's folder",
             "short.bin": "ends at byte 12",
         }
@@ -273,7 +273,7 @@ class Errors(unittest.TestCase):
         self.expect(looping, "more than 250000 nodes")
 
     def test_loops(self) -> None:
-        """How often they run must be known, and be no more than anybody means."""
+        """The number of iterations must be known, and be no more than anybody means."""
 
         def info(
             name: str, kind: int = TensorProto.FLOAT, shape: tuple[int, ...] = ()
@@ -317,7 +317,7 @@ class Errors(unittest.TestCase):
         whole = helper.make_node("Identity", ["s"], ["y"])
         self.expect(model([pair, whole]), "output `y`: it is a sequence", "leave it out")
         self.expect(model([pair, relu("s")]), "operand 0 is a sequence")
-        self.expect(model([helper.make_node("SequenceLength", ["x"], ["y"])]), "operand 0 is no sequence")
+        self.expect(model([helper.make_node("SequenceLength", ["x"], ["y"])]), "operand 0 is not a sequence")
         place = numpy_helper.from_array(np.asarray(np.int64(2)), "place")
         self.expect(
             model([pair, helper.make_node("SequenceAt", ["s", "place"], ["y"])], [place]),
@@ -344,7 +344,7 @@ class Errors(unittest.TestCase):
 
 
 class Notes(unittest.TestCase):
-    """What is told of models that are taken."""
+    """Notes on models that are taken."""
 
     def notes(self, content: Model, *options: str) -> str:
         """Notes and errors of the tool's coverage report."""
@@ -364,7 +364,7 @@ class Notes(unittest.TestCase):
         self.assertIn("--dim x.1=N", text)
         self.assertNotIn("taken as 1", self.notes(dynamic, "batch=4", "x.1=3"))
         self.assertIn("Fix: use one of x.0 (`batch`), x.1", self.notes(dynamic, "bach=4"))
-        self.assertIn("no size", self.notes(dynamic, "batch=0"))
+        self.assertIn("must be at least 1", self.notes(dynamic, "batch=0"))
 
     def test_nan(self) -> None:
         """A warning, not an error."""
@@ -390,7 +390,7 @@ class Notes(unittest.TestCase):
         self.assertNotIn("float64", self.notes(model([relu()])))
 
     def test_value_info(self) -> None:
-        """What describes a tensor between others may be stale: one warning."""
+        """Declarations of a tensor between others may be stale: one warning."""
         stale = model([relu("x", "h"), relu("h", "i"), relu("i", "y")])
         for name in "hi":
             info = helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3])
@@ -400,7 +400,7 @@ class Notes(unittest.TestCase):
         self.assertIn("`h` [1,3] is [2,3], `i` [1,3] is [2,3]", text)
 
     def test_coverage(self) -> None:
-        """Every node, with its reason; behind an unsupported one by the shapes that the file tells."""
+        """Every node, with its reason; after an unsupported one by the shapes that the file tells."""
         nodes = [
             relu("x", "a", "good"),
             helper.make_node("Det", ["a"], ["b"], name="bad"),
@@ -418,7 +418,7 @@ class Notes(unittest.TestCase):
 
 
 def varint(value: int) -> bytes:
-    """A number as Protobuf writes it."""
+    """Return a number as Protobuf writes it."""
     result = bytearray()
     while value >= 128:
         result.append(value & 127 | 128)

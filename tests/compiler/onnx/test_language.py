@@ -73,7 +73,7 @@ class Language(unittest.TestCase):
         self.refused(attention(self.d, 1, np.array([2]), late), "total_sequence_length is 14")
 
     def test_options_of_others(self) -> None:
-        """By their names."""
+        """Options of others are refused by their names."""
         d = self.d
         table = np.ones((8, 2), np.float32)
         turned = [d.floats([1, 2, 8]), np.zeros((1, 2), np.int64), table, table]
@@ -109,7 +109,7 @@ class Language(unittest.TestCase):
         self.refused(theirs("MultiHeadAttention", beams, num_heads=2), "cache_indirection")
 
     def test_packed_operands(self) -> None:
-        """Of one tensor as of three, which ONNX Runtime's CPU takes."""
+        """One packed tensor gives the same as three, which ONNX Runtime's CPU takes."""
         parts = [self.d.floats([2, 3, HEADS, SIZE]) for _ in range(3)]
         flat = [part.reshape(2, 3, HEADS * SIZE) for part in parts]
         wanted = by_runtime(theirs("MultiHeadAttention", flat, num_heads=HEADS))
@@ -117,7 +117,7 @@ class Language(unittest.TestCase):
             self.alike(theirs("MultiHeadAttention", [*operands], num_heads=HEADS), wanted)
 
     def test_shared_past_of_attention(self) -> None:
-        """As a past that grows, with rows behind it that do not count."""
+        """A shared past gives the same as one that grows, with rows after it that do not count."""
         width, past, most = HEADS * SIZE, 3, 7
         x, weights = self.d.floats([2, 2, 8]), Const(self.d.floats([8, 3 * width], -1, 1))
         given = self.d.floats([2, 2, HEADS, past, SIZE])
@@ -133,7 +133,7 @@ class Language(unittest.TestCase):
             self.alike(theirs("Attention", operands, 2, past_present_share_buffer=1, **common), wanted)
 
     def test_norms_of_heads(self) -> None:
-        """As norms before it, which ONNX Runtime's CPU can compute."""
+        """Norms of heads give the same as norms before them, which ONNX Runtime's CPU can compute."""
         d = self.d
         weights = {14: Const(d.floats([SIZE], 0.5, 2)), 15: Const(d.floats([SIZE], 0.5, 2))}
         ours = attention(d, 3, np.array([2]), weights, qk_norm_epsilon=1e-3)
@@ -163,7 +163,7 @@ class Language(unittest.TestCase):
         self.alike(ours, by_runtime(Case("norms", other, ours.inputs)))
 
     def test_prompts_of_unlike_lengths(self) -> None:
-        """What padding makes is left open: rows behind the last of each batch are not compared."""
+        """Padding may make anything: rows after the last of each batch are not compared."""
         for start in (Const, np.asarray):
             valid = np.array([4, 2, 3])
             more: dict[int, Operand] = {

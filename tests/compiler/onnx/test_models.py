@@ -23,12 +23,12 @@ TOOL = ""
 
 
 def node(type_: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
-    """A node with names in one string."""
+    """Return a node with names in one string."""
     return helper.make_node(type_, inputs.split(), outputs.split(), **attributes)
 
 
 def whole(values: object) -> Const:
-    """A constant of int64."""
+    """Return a constant of int64."""
     return Const(np.array(values, np.int64))
 
 
@@ -48,7 +48,7 @@ class Models(unittest.TestCase):
     def model(
         self, nodes: list[onnx.NodeProto], operands: dict[str, Operand], outputs: str, opset: int = 17
     ) -> Case:
-        """A model of these nodes."""
+        """Return a model of these nodes."""
         return model_case("model", opset, nodes, operands, outputs.split())
 
     def test_unsorted_and_unnamed(self) -> None:
@@ -118,7 +118,7 @@ class Models(unittest.TestCase):
             self.same(case)
 
     def test_external_data(self) -> None:
-        """Weights in a file beside the model, at any offset, one tensor behind the other."""
+        """Weights in a file beside the model, at any offset, one tensor after the other."""
         case = self.model(
             [node("Gemm", "x w b", "y")],
             {
@@ -400,7 +400,7 @@ class Models(unittest.TestCase):
         self.same(self.model(nodes, {"x": d.floats([2, 3, 12, 12]), **weights}, "y"))
 
     def test_channels_last(self) -> None:
-        """What only GPUs execute, against the same by operators of ONNX."""
+        """Operators that only GPUs execute agree with the same by operators of ONNX."""
         d = self.d
         last, first = [0, 2, 3, 1], [0, 3, 1, 2]
         weights = {

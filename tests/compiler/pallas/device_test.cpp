@@ -40,7 +40,7 @@ OnDevice simulate(const Draft& draft, runtime::Mode mode) {
     return result;
 }
 
-/// `steps` blocks of 64 rows, one after the other, each multiplied by itself `work` times over.
+/// Builds `steps` blocks of 64 rows, one after the other, each multiplied by itself `work` times over.
 Draft pipeline(int steps, int buffers, int work) {
     Draft draft = gridded(R"([11, ["i32", 0]])", R"([["i32", 0], ["i32", 0]])");
     draft.grid = fmt::format("[1, {}]", steps);

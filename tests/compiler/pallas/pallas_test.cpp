@@ -157,12 +157,13 @@ TEST(Pallas, MistakesAreNamed) {
     EXPECT_THAT(changed("\"version\": 1", "\"version\": 2"),
                 testing::HasSubstr("p.json: error: version 2 of the form. Fix:"));
     EXPECT_THAT(changed("\"scratch\": []", "\"scratch\": [99]"), testing::HasSubstr("99 is out of range"));
-    EXPECT_THAT(changed("\"shape\": [4, 4]", "\"shape\": [4, -4]"), testing::HasSubstr("-4 is no size"));
+    EXPECT_THAT(changed("\"shape\": [4, 4]", "\"shape\": [4, -4]"),
+                testing::HasSubstr("size -4 must be 0 to 2^31 - 1"));
     EXPECT_THAT(changed("\"shape\": [4, 4]", "\"shape\": [2000000000, 2000000000]"),
                 testing::HasSubstr("more than 2^31 elements"));
     EXPECT_THAT(changed("\"aliases\"", "\"alias\""), testing::HasSubstr("`aliases` is missing"));
     EXPECT_THAT(changed("\"role\": \"input\"", "\"role\": \"imput\""),
-                testing::HasSubstr("`imput` is no role"));
+                testing::HasSubstr("`imput` is not a role"));
     for (size_t length = 0; length < good.size(); length += 7)
         EXPECT_THROW(read_export(good.substr(0, length), "p.json"), UserError) << length;
 }

@@ -31,7 +31,7 @@ inline void run_kernel(const LoweredCall& lowered, std::vector<Blob>& arrays, bo
         throw UserError(values::kernel::race_text(*code, result.grid, race).sentence);
 }
 
-/// `inputs` in order; gives the outputs. Throws UserError, SimulationError.
+/// Runs on `inputs` in order; gives the outputs. Throws UserError, SimulationError.
 inline std::vector<Blob> run_export(const Export& source, const std::vector<Blob>& inputs,
                                     bool print = false) {
     std::vector<Blob> arrays, outputs;

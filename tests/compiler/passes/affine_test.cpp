@@ -55,7 +55,7 @@ TEST(Passes, MatMulAndAddAreOneGemm) {
     EXPECT_EQ(difference(before, outputs_of(b.graph, inputs)), 0);  // of f32, the same roundings
 }
 
-/// A product [2,4] and what `make` puts behind it.
+/// Returns the text of a product [2,4] followed by what `make` adds.
 template <class Make>
 std::string behind_product(Make make) {
     Builder b(3);

@@ -42,7 +42,7 @@ std::vector<float> numbers_of(Random& random, int64_t count, bool nan) {
 
 enum class Kind : uint8_t { floats, with_nan, quantised };
 
-/// One node on x, before and after the pass: the same bits. Its opcodes then.
+/// Returns one node on x, before and after the pass: the same bits. Its opcodes then.
 std::string fitted(const std::vector<int64_t>& shape, const std::string& opcode, const BoundAttrs& attrs,
                    Kind kind, size_t outputs = 1) {
     Builder b{static_cast<uint64_t>(shape[0] + shape.back())};

@@ -92,7 +92,7 @@ TEST(Fuse, NodesAloneAreTheirOwnAnchor) {
     EXPECT_TRUE(net.graph.nodes[0].anchor);
 }
 
-/// What Node::group promises, on random networks.
+/// Checks what Node::group promises, on random networks.
 TEST(Fuse, GroupsHoldTogether) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
         Graph graph = seed % 3 == 0   ? random_conv_net(seed)

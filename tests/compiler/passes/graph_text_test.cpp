@@ -1,4 +1,4 @@
-// Random networks behind every pass, as text: there and back, with the same bytes.
+// Random networks after every pass, as text: there and back, with the same bytes.
 #include <gtest/gtest.h>
 
 #include "compiler/graph/text.hpp"

@@ -30,7 +30,7 @@ struct Case {
     int64_t groups;
 };
 
-/// What the pass makes of it: values and work are checked.
+/// Returns what the pass makes of it: values and work are checked.
 Node merged(const Case& of, const Options& how) {
     Builder b{3};
     const size_t spatial = of.x.size() - 2;
@@ -104,7 +104,7 @@ TEST(MergeGroups, WhatIsLeftIsAConvolutionOfItsOwn) {
     }
 }
 
-// What zeros weigh: with a slow memory fewer groups, or none.
+// Zeros have weight: with a slow memory fewer groups, or none.
 TEST(MergeGroups, WeighsTheBytesOfZeros) {
     const Case small{"depthwise_conv2d", {1, 4, 4, 64}, {3, 3, 1, 64}, 0};
     Options slow = options_of_array(128);

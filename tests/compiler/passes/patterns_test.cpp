@@ -99,7 +99,7 @@ TEST(Patterns, RmsNorm) {
               "rmsnorm");
 }
 
-/// mean(x * x) - mean(x) * mean(x), not below 0, as JAX and TensorFlow write it.
+/// Adds mean(x * x) - mean(x) * mean(x), not below 0, as JAX and TensorFlow write it.
 ValueId difference_of_means(Builder& b, ValueId x, ValueId mean, bool keep) {
     const ValueId sum = reduce(b, "reduce_sum", b.node("mul", {x, x}), -1, keep);
     const ValueId squares = b.node("mul", {sum, number(b, 1.0 / 8)});
@@ -341,7 +341,7 @@ TEST(Patterns, SourcesOfAllThatWentIn) {
 
 // ---- guards
 
-/// p, and 0 where that is NaN.
+/// Adds p, and 0 where that is NaN.
 ValueId without_nan(Builder& b, ValueId p) {
     graph::NodeOptions told = b.next("is_nan");
     told.elem = ElemType::u8;

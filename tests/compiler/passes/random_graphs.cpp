@@ -187,7 +187,7 @@ Graph random_transformer(uint64_t seed) {
 }
 
 namespace {
-/// Any permutation of four dimensions.
+/// Returns any permutation of four dimensions.
 std::vector<int64_t> random_perm(Random& random) {
     std::vector<int64_t> perm{0, 1, 2, 3};
     std::shuffle(perm.begin(), perm.end(), random);

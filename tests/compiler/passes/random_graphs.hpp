@@ -22,7 +22,7 @@ int64_t pick(Random& random, int64_t low, int64_t high);
 std::vector<float> random_floats(Random& random, uint64_t count, double low = -1, double high = 1);
 ValueId random_constant(Graph& graph, Random& random, const std::vector<int64_t>& shape, double low = -1,
                         double high = 1);
-/// Of products: sums in f32.
+/// Returns the attribute of products whose sums are f32.
 BoundAttrs accumulate();
 
 /// Nodes as an importer writes them: tensors NCHW, the opcodes' own order between transposes.
@@ -48,24 +48,24 @@ struct Builder {
 
 Graph random_conv_net(uint64_t seed);
 Graph random_transformer(uint64_t seed);
-/// Elementwise nodes, views and reductions in any order, with transposes all over.
+/// Makes elementwise nodes, views and reductions in any order, with transposes all over.
 Graph random_mixture(uint64_t seed);
 
 std::vector<Data> random_inputs(const Graph& graph, Random& random);
-/// The host's outputs, f32 all.
+/// Returns the host's outputs, f32 all.
 std::vector<std::vector<float>> outputs_of(const Graph& graph, const std::vector<Data>& host_inputs);
-/// Greatest difference of all outputs, relative to the range of each.
+/// Returns the greatest difference of all outputs, relative to the range of each.
 double difference(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b);
 
 values::ComputeBackend& engine();
 Options options();
-/// Of a device with an output-stationary array of so many rows and columns, which has all opcodes, and a
-/// fast memory.
+/// Returns the options of a device with an output-stationary array of so many rows and columns, which has all
+/// opcodes, and a fast memory.
 Options options_of_array(uint64_t side);
-/// "conv2d relu", in order.
+/// Returns "conv2d relu", in order.
 std::string opcodes_of(const Graph& graph);
 size_t count(const Graph& graph, const std::string& opcode);
-/// Elements that transposes move.
+/// Returns the elements that transposes move.
 uint64_t moved(const Graph& graph);
 const Node& find(const Graph& graph, const std::string& opcode);
 std::vector<std::string> absorbed(const Node& node);

@@ -22,7 +22,7 @@ double allowed(Exactness exactness) {
     return 0;
 }
 
-/// All passes, one by one.
+/// Checks all passes, one by one.
 void check_passes(Graph graph, uint64_t seed, Options how) {
     Random random(seed * 7 + 1);
     const std::vector<Data> inputs = random_inputs(graph, random);

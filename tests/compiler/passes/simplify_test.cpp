@@ -11,7 +11,7 @@ using graph::ints;
 using graph::real;
 using ::testing::ElementsAre;
 
-/// A graph of one input [2,3]; `make` adds nodes and gives the output.
+/// Returns a graph of one input [2,3]; `make` adds nodes and gives the output.
 template <class Make>
 Graph graph_of(Make make) {
     Builder b(1);
@@ -20,7 +20,7 @@ Graph graph_of(Make make) {
     return std::move(b.graph);
 }
 
-/// What is left, after checking that it computes the same bits.
+/// Returns what is left, after checking that it computes the same bits.
 template <class Make>
 std::string simplified(Make make) {
     Graph graph = graph_of(make);
@@ -72,7 +72,7 @@ TEST(Simplify, FindsCheaperArithmetic) {
               "mul");
 }
 
-/// As attention scales queries and keys.
+/// Merges scales as attention has them on queries and keys.
 TEST(Simplify, MergesScalesOfFactors) {
     const auto scaled = [](Builder& b, ValueId x, float number) {
         return b.node("mul", {x, constant(b.graph, {}, {number})});
@@ -356,7 +356,8 @@ TEST(Simplify, OtherHeadsKeepTheirMatrices) {
     EXPECT_NE(simplified(Heads{1, 2, 4, 1, 16, 12, false, true}).find("add"), std::string::npos);
 }
 
-/// A convolution between quantize and dequantize, its weights as an exporter writes them: O, I, height, width.
+/// Returns a convolution between quantize and dequantize, its weights as an exporter writes them: O, I,
+/// height, width.
 Graph quantised_model() {
     Builder b(1);
     const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({1, 2, 4, 4}));

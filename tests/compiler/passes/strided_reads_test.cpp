@@ -7,7 +7,7 @@ namespace {
 
 using namespace testing;
 
-/// A convolution of 7 x 10 pixels, NHWC; what the pass makes of it, checked by values.
+/// Returns a convolution of 7 x 10 pixels, NHWC; what the pass makes of it, checked by values.
 Graph converted(int64_t channels, int64_t kernel, int64_t stride, int64_t pad) {
     Builder b(1);
     const ValueId x = b.graph.add_input("x", ElemType::f32, graph::dims({2, 7, 10, channels}));

@@ -9,7 +9,7 @@ namespace {
 
 using namespace compiler::testing;
 
-/// Convolutions of little work, one behind the other, over pictures of 128 KB.
+/// Convolutions of little work, one after the other, over pictures of 128 KB.
 Maker network(uint32_t seed) {
     Maker maker(ElemType::i8, seed);
     ValueId x = maker.input({1, 64, 64, 32});

@@ -1,4 +1,4 @@
-// Caches: what the host gives and gets back with something behind it or in it stays where it is.
+// Caches: what the host gives and gets back with something after it or in it stays where it is.
 #include "tests/compiler/plan/maker.hpp"
 
 namespace kpu::compiler {
@@ -49,7 +49,7 @@ struct Cache {
     }
 };
 
-/// Whether the program has the cache and what became of it in the same bytes.
+/// True if the program has the cache and what became of it in the same bytes.
 bool in_place(const Result& result, ValueId past, ValueId present) {
     const MemoryPlan& memory = result.lowered.plan.memory;
     return memory.views.at(past).storage == memory.views.at(present).storage;

@@ -46,7 +46,7 @@ TEST(Flatten, OnlyWhereRowsFollowEachOther) {
     }
 }
 
-/// Who fixes rows of tiles has rows.
+/// Checks that rows of tiles stay where the user fixes them.
 TEST(Flatten, NotWhereAnAxisIsFixed) {
     Maker maker(ElemType::i8, 9);
     maker.output(maker.conv(maker.input({1, 12, 14, 24}), 40, 1, 1, 0));

@@ -15,7 +15,7 @@ struct Sides {
     int64_t m, n, k;
 };
 
-/// A product of a host's matrix and constant weights; the host gets the sums.
+/// Returns a product of a host's matrix and constant weights; the host gets the sums.
 graph::Graph product(const Sides& sides, ElemType elem) {
     const bool integers = elem == ElemType::i8;
     graph::Graph graph;
@@ -80,8 +80,8 @@ Times times_of(const Sides& sides, ElemType elem, const platforms::Platform& pla
     return times;
 }
 
-/// The slower of the array, padding included, and DRAM, which moves every element once; before it the first tiles of
-/// the array come, behind it the last one leaves.
+/// Returns the slower of the array, padding included, and DRAM, which moves every element once; before it the
+/// first tiles of the array come, after it the last one leaves.
 double bound(const Sides& sides, const Target& target) {
     const proto::SystolicArray& array = target.engines[0].array();
     const auto tiles = [](int64_t size, uint32_t side) { return std::ceil(double(size) / side); };
@@ -159,7 +159,7 @@ TEST(Gemm, OneColumnMoreThanLargeTiles) {
     }
 }
 
-/// Four arrays of 128x128, each in an engine, with four stacks of HBM2.
+/// Returns four arrays of 128x128, each in an engine, with four stacks of HBM2.
 platforms::Overrides four_engines(int64_t engines) {
     return {{"engine.count", std::to_string(engines)},
             {"ddr.channels", "32"},
@@ -205,7 +205,7 @@ TEST(Gemm, AnArrayOfFourTimesTheSidesIsEightTimesAsFast) {
     EXPECT_GE(cycles("16"), 8 * cycles("64"));
 }
 
-/// What is chosen for less hardware is a choice for more.
+/// Checks that what is chosen for less hardware is a choice for more.
 TEST(Gemm, OneEngineIsAChoiceAmongTwo) {
     const Target target(platforms::load("tile32", {{"engine.count", "2"}}));
     Guide guide;

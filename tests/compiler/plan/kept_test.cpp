@@ -1,4 +1,5 @@
-// What L1 cannot hold while a stage runs comes to L2 once for the stage, not from DDR with each iteration.
+// Inputs that L1 cannot hold while a stage runs come to L2 once for the stage, not from DDR with each
+// iteration.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -31,7 +32,8 @@ TEST(Kept, WeightsOfAStageComeFromDramOnce) {
     EXPECT_LT(double(result.dram_bytes), 1.1 * double(once));
 }
 
-/// One behind the other, so that a place in L2 is another tensor's before and behind; little L2, two engines.
+/// Operations follow each other, so that a place in L2 is another tensor's before and after; little L2, two
+/// engines.
 TEST(Kept, RandomNetworksKeepTheirValues) {
     int kept = 0;
     for (uint32_t seed = 0; seed < 30; ++seed) {

@@ -23,7 +23,7 @@ using graph::ints;
 using graph::NodeOptions;
 using graph::ValueId;
 
-/// What graphs of a type are lowered for.
+/// Device for which graphs of a type are lowered.
 struct Case {
     ElemType elem;
     const char* device;
@@ -117,7 +117,7 @@ class Maker {
                         ints("strides", {stride, stride})}),
             options);
     }
-    /// The node of the last value, and all behind it, are one group.
+    /// Fuses the node of the last value, and all after it, into one group.
     void fuse(size_t nodes) {
         const size_t first = graph_.nodes.size() - nodes;
         ++groups_;
@@ -162,7 +162,7 @@ struct Result {
     uint64_t dram_bytes = 0;
 };
 
-/// So many inferences, one after the other, each on inputs of its own: what they give, one behind the other.
+/// So many inferences, one after the other, each on inputs of its own: what they give, joined in order.
 inline std::vector<std::string> expected_of(Maker& maker, uint64_t inferences,
                                             std::vector<std::string>& inputs) {
     const Graph& graph = maker.graph();
@@ -181,7 +181,7 @@ inline std::vector<std::string> expected_of(Maker& maker, uint64_t inferences,
     return outputs;
 }
 
-/// What was searched for a device, for all networks that were planned for it before.
+/// Returns what was searched for a device, for all networks that were planned for it before.
 inline const std::shared_ptr<Searches>& searches_for(const std::string& device,
                                                      const platforms::Overrides& overrides) {
     static std::map<std::string, std::shared_ptr<Searches>> known;
@@ -217,7 +217,7 @@ inline std::unique_ptr<runtime::Simulation> simulated(const Graph& graph,
     return simulation;
 }
 
-/// The program with one of the tilings around that of each operation, and what those tilings must be.
+/// Returns the program with one of the tilings around that of each operation, and what those tilings must be.
 inline Module with_others(Maker& maker, const Target& target, const Lowered& lowered) {
     const Plan around = with_neighbours(lowered.plan, target, {});
     std::vector<Tiling> others;
@@ -239,7 +239,7 @@ inline Module with_others(Maker& maker, const Target& target, const Lowered& low
     return result.emitted.module;
 }
 
-/// A graph's program, with its weights.
+/// Returns a graph's program, with its weights.
 inline Lowered lower(Graph graph, const Target& target, const Guide& guide = {}) {
     Lowered result = compiler::lower(plan(std::move(graph), target, guide), target);
     add_weights(result);
@@ -291,7 +291,7 @@ inline Result run_several(Maker& maker, const std::string& device, const platfor
     return result;
 }
 
-/// One inference; beside it two, which share their weights.
+/// Returns one inference; beside it two, which share their weights.
 inline Result run(Maker& maker, const std::string& device, const platforms::Overrides& overrides = {},
                   const MappingWishes* strips = nullptr) {
     run_several(maker, device, overrides, 2, strips);

@@ -88,7 +88,7 @@ class Pictures {
             options);
     }
 
-    /// Rows and columns change places.
+    /// Turns a value: rows and columns change places.
     ValueId turned(ValueId x) {
         NodeOptions options = maker.named("Transpose");
         options.quant = value(x).quant;
@@ -117,7 +117,7 @@ class Recurrence {
     ValueId weights(int64_t in, int64_t out) {
         return maker.constant({in, out}, elem_, maker.channels(1, out));
     }
-    /// Its numbers stay as small as those of inputs.
+    /// Adds a product whose numbers stay as small as those of inputs.
     ValueId product(ValueId x, ValueId w, bool fused = true) {
         const ValueId y = maker.graph().add_node(
             "gemm", {x, w}, attributes({graph::type("accum_type", maker.sums())}), maker.named("Gemm", 8));

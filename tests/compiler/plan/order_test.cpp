@@ -13,7 +13,7 @@ class OrderTest : public ::testing::Test {
   protected:
     static Span bytes(int64_t lo, int64_t hi) { return {0, lo, hi, true, 0, {}, {}}; }
 
-    /// A task on these bytes, and what it waits for.
+    /// Returns a task on these bytes, and what it waits for.
     std::vector<uint32_t> add(const std::vector<Span>& reads, const std::vector<Span>& writes) {
         const builder::Region row = program_.bytes("", buffer_, 0, 64);
         const builder::Task task = program_.transfer("", program_.bytes("", buffer_, 64, 64), row);
@@ -21,7 +21,7 @@ class OrderTest : public ::testing::Test {
         tasks_.push_back(task);
         return numbers(before);
     }
-    /// Places among the tasks added.
+    /// Returns the places among the tasks added.
     std::vector<uint32_t> numbers(const std::vector<builder::Task>& tasks) const {
         std::vector<uint32_t> result;
         for (const builder::Task& task : tasks) {

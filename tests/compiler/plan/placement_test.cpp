@@ -82,13 +82,14 @@ TEST(Placement, FixedHomesStay) {
 }
 
 TEST(Placement, FixedHomesNeedNotBeTakenInTheOrderOfTheProgram) {
-    // the second one behind the first one would leave no row of 6 pages
+    // the second one after the first one would leave no row of 6 pages
     const MemoryPlan plan = planned({storage(4, 0, 1, 8), storage(3, 0, 3, 6), storage(6, 2, 3, 12)},
                                     {10 * page, 100 * page}, {Home::l2, Home::l2, Home::l2});
     EXPECT_EQ(traffic(plan), 0u);
 }
 
-/// The least traffic of any set of storages that L2 could hold by their bytes alone: no plan is better.
+/// Returns the least traffic of any set of storages that L2 could hold by their bytes alone: no plan is
+/// better.
 uint64_t least_traffic(const std::vector<Storage>& storages, uint64_t l2) {
     uint64_t least = UINT64_MAX;
     for (uint32_t set = 0; set < 1u << storages.size(); ++set) {

@@ -21,7 +21,7 @@ class Decoder {
         ValueId x = maker.unary("relu", maker.input({rows_, groups_ * width_}));
         for (int64_t layer = maker.pick(1, 2); layer > 0; --layer) {
             x = attended(x);
-            // without a bias, which a sum that is cut begins with: numbers behind a softmax are not exact
+            // without a bias, which a sum that is cut begins with: numbers after a softmax are not exact
             if (maker.pick(0, 1) == 1)
                 x = node("gemm", {x, maker.constant({groups_ * width_, groups_ * width_}, elem_)},
                          {graph::type("accum_type", maker.sums())});
@@ -29,7 +29,7 @@ class Decoder {
         maker.output(maker.unary("relu", x));
     }
 
-    /// What is computed at a position.
+    /// Sets what is computed at a position.
     void stand_at(int64_t position) {
         const graph::Positions& positions = maker.graph().positions;
         for (graph::Node& node : maker.graph().nodes) {

@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-/// How many plans have what.
+/// Counts of plans that have each feature.
 struct Kinds {
     int strips = 0, held = 0, shared = 0, engines = 0, moved = 0, kept = 0, chunks = 0, little_staging = 0,
         apart = 0;
@@ -123,7 +123,7 @@ class RandomPlan {
                                      {"engine.count", std::to_string(engines)}});
     }
 
-    /// With all of the staging where tiles do not fit into less.
+    /// Plans with all of the staging where tiles do not fit into less.
     static Plan planned(const Graph& graph, Target& target, const Guide& guide) {
         if (target.staging_bytes < target.l1_bytes) {
             try {
@@ -143,7 +143,7 @@ class RandomPlan {
         return strips ? strips->graph : maker().graph();
     }
 
-    /// Some tensors leave L2.
+    /// Moves some tensors out of L2.
     bool move_some(Plan& plan) {
         bool any = false;
         for (uint32_t s = 0; s < plan.memory.storages.size(); ++s) {
@@ -156,7 +156,7 @@ class RandomPlan {
         return any;
     }
 
-    /// One of those that the search kept, or that are near them.
+    /// Returns one of those that the search kept, or that are near them.
     Plan with_other_tilings(const Plan& plan, const Target& target, const Guide& guide) {
         const Plan near = with_neighbours(plan, target, guide);
         std::vector<Tiling> tilings;

@@ -17,7 +17,7 @@ uint64_t bytes_of_weights(Maker& maker) {
     return sum;
 }
 
-/// Of `count` steps of one product.
+/// Runs `count` steps of one product.
 Result steps_of(int64_t count, const std::string& device, const platforms::Overrides& overrides) {
     Recurrence net(ElemType::f16, 3);
     ValueId x = net.maker.input({1, 128});

@@ -16,7 +16,7 @@ using namespace testing;
 /// So little L2 that pictures of some 20 KB go to DDR.
 const platforms::Overrides small_memories = {{"engine.l1.size_bytes", "16384"}, {"l2.size_bytes", "65536"}};
 
-/// What is found without a wish.
+/// Runs what is found without a wish.
 Result run_in_strips(Maker& maker, const MappingWishes& wishes = {}) {
     return run(maker, "swkpu-v1", small_memories, &wishes);
 }
@@ -46,7 +46,7 @@ TEST_P(RandomStrips, KeepTheirValues) {
     EXPECT_GE(cut, 2);
 }
 
-/// Six convolutions on pictures of 64 KB, and one that halves them.
+/// Adds six convolutions on pictures of 64 KB, and one that halves them.
 ValueId six_convolutions(Maker& maker) {
     ValueId x = maker.input({1, 64, 64, 16});
     for (int i = 0; i < 6; ++i) x = maker.conv(x, 16, 3, 1, 1);
@@ -109,7 +109,7 @@ void attention(Maker& maker, const Heads& heads) {
     maker.output(product(shares, input(heads.columns, heads.width)));
 }
 
-/// Bytes of DRAM as they are found, and without strips.
+/// Returns the bytes of DRAM as they are found, and without strips.
 std::pair<uint64_t, uint64_t> traffic(const Heads& heads) {
     Maker maker(ElemType::f16, 4), same(ElemType::f16, 4);
     attention(maker, heads);

@@ -44,7 +44,7 @@ std::vector<float> outputs(const Graph& graph, const std::vector<Data>& arrays) 
     return {numbers, numbers + made.size / sizeof(float)};
 }
 
-/// The square of the mean error of each output over many pictures.
+/// Returns the square of the mean error of each output over many pictures.
 double shift(const Graph& exact, const Graph& int8) {
     std::vector<double> means(classes, 0);
     const auto others = pictures(1000, 64);

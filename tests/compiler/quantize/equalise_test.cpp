@@ -25,7 +25,8 @@ void set(Graph& graph, ValueId id, const Numbers& numbers) {
 
 ValueId operand(const Graph& graph, size_t node, size_t input) { return graph.nodes[node].inputs[input]; }
 
-/// Output channel c of the weights and bias of `maker` times 2^-(c % 8), which every reader takes back.
+/// Multiplies output channel c of the weights and bias of `maker` by 2^-(c % 8), which every reader takes
+/// back.
 void make_uneven(Graph& graph, size_t maker, const std::vector<size_t>& readers) {
     const auto part = [](size_t c) { return std::exp2(-double(c % 8)); };
     const ValueId weights = operand(graph, maker, 1), bias = operand(graph, maker, 2);
@@ -100,7 +101,7 @@ Graph equalised(const Graph& graph) {
     return made.value_or(graph);
 }
 
-/// Of the outputs on pictures that no sample was.
+/// Returns the noise of the outputs on pictures that no sample was.
 double noise_db(const Graph& exact, const Graph& other) {
     double noise = 0, signal = 0;
     for (const auto& arrays : images(1000, 16)) {

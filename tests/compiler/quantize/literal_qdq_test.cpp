@@ -80,7 +80,7 @@ class RandomModel {
         return below(2) == 0 ? net_.op(one[below(4)], {x}) : net_.op(two[below(5)], {x, any()});
     }
 
-    /// A constant that i8 holds, or one that it does not.
+    /// Returns a constant that i8 holds, or one that it does not.
     ValueId with_constant(ValueId x) {
         static const std::vector<double> numbers[] = {{0.75F}, {1, -2, 3}, {0.1F, 17.3F, -0.003F}};
         const std::vector<double>& given = numbers[below(3)];

@@ -49,7 +49,7 @@ struct Network {
         const Dims& shape = graph.value(x).shape;
         return shape[shape.rank - 1U];
     }
-    /// 3x3, same size.
+    /// Adds a 3x3 convolution, same size.
     ValueId conv(ValueId x, int64_t out, bool bias = true) {
         std::vector<ValueId> operands = {x, weights({3, 3, channels(x), out}, 0.3)};
         if (bias) operands.push_back(weights({out}, 0.5));
@@ -78,7 +78,7 @@ struct Network {
 
 inline std::unique_ptr<Samples> samples_of(const Graph& graph) { return open_samples(graph, "random:7"); }
 
-/// The first output, on the host's arrays.
+/// Returns the first output, on the host's arrays.
 inline std::vector<double> run(const Graph& graph, const std::vector<Data>& arrays) {
     const auto engine = values::make_fast_backend();
     Value value;

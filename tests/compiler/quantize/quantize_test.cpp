@@ -42,7 +42,7 @@ Network random_network(uint64_t seed) {
     return net;
 }
 
-/// A float graph of one node, on the numbers that the operands of `node` stand for.
+/// Returns a float graph of one node, on the numbers that the operands of `node` stand for.
 std::vector<double> float_result(const Graph& graph, const Node& node, const std::vector<Data>& data) {
     Graph twin;
     std::vector<ValueId> operands;
@@ -72,7 +72,7 @@ std::vector<double> float_result(const Graph& graph, const Node& node, const std
     return graph::numbers(result);
 }
 
-/// Every int8 node against floats on the same steps: only the rounding of its result may differ.
+/// Checks every int8 node against floats on the same steps: only the rounding of its result may differ.
 void expect_half_steps(const Graph& graph, const std::vector<Data>& inputs) {
     const auto engine = values::make_fast_backend();
     std::vector<Data> data(graph.values.size());
@@ -303,7 +303,7 @@ TEST(Quantize, ProbabilitiesAreMultipliedInFloats) {
     }
 }
 
-/// What says where a picture is read is float, what goes elsewhere too is not.
+/// Values that say where a picture is read are floats, those that go elsewhere too are not.
 TEST(Quantize, PlacesAreFloats) {
     for (const bool shared : {false, true}) {
         Network net;

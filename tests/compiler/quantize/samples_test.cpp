@@ -45,7 +45,7 @@ class SamplesTest : public ::testing::Test {
         write_npy(path(name), ElemType::f32, shape,
                   {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
     }
-    /// Pixel (x, y) is red x, green y, blue 200.
+    /// Returns pictures whose pixel (x, y) is red x, green y, blue 200.
     static std::vector<uint8_t> pixels(int width, int height) {
         std::vector<uint8_t> rgb;
         for (int y = 0; y < height; ++y) {
@@ -205,7 +205,7 @@ TEST_F(SamplesTest, PicturesOfAnotherSizeAreNamed) {
     jpeg("b.jpeg", 16, 8);
     EXPECT_THAT(refusal(image({1, 3, 8, 8}).graph), HasSubstr("b.jpeg: the picture has 16 x 8 pixels"));
     EXPECT_THAT(refusal(image({1, 5, 8, 8}).graph),
-                HasSubstr("(1, 5, 8, 8), which is no picture of 1 or 3 colours"));
+                HasSubstr("(1, 5, 8, 8), which is not a picture of 1 or 3 colours"));
 }
 
 TEST_F(SamplesTest, DamagedPicturesAreNamed) {
@@ -239,8 +239,8 @@ TEST_F(SamplesTest, DamagedPicturesAreNamed) {
     EXPECT_THAT(refusal(graph), HasSubstr("it is neither PNG nor JPEG"));
 }
 
-// A PNG whose compressed data go on behind its last row is not inflated to its end; the little that writers leave over is
-// no mistake.
+// A PNG whose compressed data go on after its last row is not inflated to its end; the little that writers
+// leave over is no mistake.
 TEST_F(SamplesTest, PicturesEndAtTheirSize) {
     constexpr uint32_t side = 16;
     const auto chunk = [](const std::string& type, const std::string& data) {
@@ -272,7 +272,7 @@ TEST_F(SamplesTest, PicturesEndAtTheirSize) {
             read_picture(path("bomb.png"), side, side);
             FAIL() << interlaced;
         } catch (const UserError& error) {
-            EXPECT_THAT(error.what(), HasSubstr("its data go on behind its last row. Fix: "));
+            EXPECT_THAT(error.what(), HasSubstr("its data go on after its last row. Fix: "));
         }
         write(interlaced, 1000);
         EXPECT_EQ(read_picture(path("bomb.png"), side, side).rgb, std::vector<uint8_t>(3 * side * side, 0));

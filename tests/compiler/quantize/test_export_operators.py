@@ -32,7 +32,7 @@ def write(case: Case, folder: Path) -> None:
 
 
 def exported(case: Case, folder: Path) -> Case:
-    """The exported model, a valid one, with what ONNX Runtime makes of it."""
+    """Return the exported model, a valid one, with what ONNX Runtime makes of it."""
     model = onnx.load(folder / "qdq.onnx")
     onnx.checker.check_model(model, full_check=True)
     result = replace(case, model=model, bounds={})
@@ -41,7 +41,7 @@ def exported(case: Case, folder: Path) -> Case:
 
 
 def difference(case: Case, folder: Path) -> str:
-    """Where our arithmetic gives something else than the exported model; empty: nowhere.
+    """Say where our arithmetic gives something else than the exported model; empty: nowhere.
 
     A sample at the end of a range lies between two of 255 steps: the next one is right, too.
     """
@@ -58,7 +58,7 @@ def difference(case: Case, folder: Path) -> str:
 
 
 def change(case: Case, draft: Checked) -> str:
-    """What the exported model changes; empty: nothing.
+    """Say what the exported model changes; empty: nothing.
 
     The sums of bytes of ONNX Runtime itself saturate on some machines: NumPy's count, too.
     """
@@ -68,7 +68,7 @@ def change(case: Case, draft: Checked) -> str:
 
 
 def is_finite(array: Array) -> bool:
-    """Whether a quantizer finds its range."""
+    """Return whether a quantizer finds its range."""
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 

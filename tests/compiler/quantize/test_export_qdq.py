@@ -72,7 +72,7 @@ class Model:
         np.save(folder / "x.npy", x)  # one of them: its ranges are known
 
     def sample(self) -> Array:
-        """Random numbers of the input's shape."""
+        """Return random numbers of the input's shape."""
         return self.random.normal(0, 1, self.shape).astype(np.float32)
 
 
@@ -80,7 +80,7 @@ IMAGE = (1, 3, 8, 8)
 
 
 def conv(seed: int, groups: int = 1, **attributes: object) -> Model:
-    """A convolution of 4 channels with a bias."""
+    """Return a convolution of 4 channels with a bias."""
     m = Model(seed, (1, 4, 9, 9))
     m.add("Conv", m.weights(8, 4 // groups, 3, 3), m.weights(8), group=groups, **attributes)
     return m
@@ -102,14 +102,14 @@ def small_cnn(seed: int) -> Model:
 
 
 def unary(op: str, seed: int, **attributes: object) -> Model:
-    """One operator on a product, so that its operand is int8."""
+    """Return one operator on a product, so that its operand is int8."""
     m = conv(seed)
     m.add(op, **attributes)
     return m
 
 
 def attention(seed: int) -> Model:
-    """Two products of activations with a softmax between: floats inside int8."""
+    """Return two products of activations with a softmax between: floats inside int8."""
     m = Model(seed, (2, 6, 8))
     q = m.add("MatMul", m.weights(8, 8))
     k = m.add("MatMul", inputs=["x", m.weights(8, 8)])
@@ -134,7 +134,7 @@ def shapes(seed: int) -> Model:
 
 
 def cases() -> dict[str, Model]:
-    """Every model, by name."""
+    """Return every model, by name."""
     made = {
         "conv": conv(1),
         "strides": conv(2, strides=[2, 2], pads=[1, 0, 1, 2]),
@@ -163,7 +163,7 @@ def cases() -> dict[str, Model]:
 
 
 def with_runtime(path: Path, x: Array) -> list[Array]:
-    """What ONNX Runtime makes of it, operator by operator: its own fusions would round elsewhere."""
+    """Return what ONNX Runtime makes of it, operator by operator: its own fusions would round elsewhere."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -177,7 +177,7 @@ class Samples(CalibrationDataReader):
         self.paths = sorted((folder / "samples").iterdir())
 
     def get_next(self) -> dict[str, Array] | None:
-        """One sample, None at the end."""
+        """Return one sample, None at the end."""
         return {"x": np.load(self.paths.pop())} if self.paths else None
 
 
@@ -228,12 +228,12 @@ class QuantizedModels(unittest.TestCase):
 
 
 class ExportedTypes(unittest.TestCase):
-    """What the user of a model feeds and gets."""
+    """Types that the user of a model feeds and gets."""
 
     tool = ""
 
     def test_host_types(self) -> None:
-        """Those of the model, also of an input that is an output."""
+        """Host types are those of the model, also of an input that is an output."""
         nodes = [
             helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], group=2, strides=[2, 2]),
             helper.make_node("ArgMax", ["y"], ["place"], axis=1),

@@ -65,7 +65,7 @@ class Quant:
     group: int = 0  # 0: per channel
 
     def text(self) -> str:
-        """As NEM writes it."""
+        """Write it as NEM does."""
         if self.axis < 0:
             return f"per_tensor(scale={self.scales[0]!r}, zero_point={self.zeros[0]})"
         lists = f"scales={self.scales}, zero_points={self.zeros}"
@@ -114,7 +114,7 @@ class Tensor:
         return values if self.quant is None else single(self.unrounded())
 
     def unrounded(self) -> np.ndarray:
-        """The numbers that steps stand for, in binary64."""
+        """Return the numbers that steps stand for, in binary64."""
         scale, zero = self.quant.expand(self.shape)
         return (self.data.astype(np.float64) - zero) * scale
 
@@ -126,7 +126,7 @@ def single(values: np.ndarray) -> np.ndarray:
 
 
 def round_bits(value: float | Fraction, mantissa: int, least_exponent: int) -> Fraction:
-    """The nearest number with that many mantissa bits, ties to even; value is finite and not 0."""
+    """Return the nearest number with that many mantissa bits, ties to even; value is finite and not 0."""
     exact = Fraction(value)
     exponent = max(math.frexp(float(exact))[1] - 1, least_exponent)
     while abs(exact) >= Fraction(2) ** (exponent + 1):
@@ -188,7 +188,7 @@ def total(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def each(function: Callable[[float], float]) -> np.vectorize:
-    """A scalar function on every element."""
+    """Return a scalar function on every element."""
     return np.vectorize(function, otypes=[np.float64])
 
 
@@ -325,7 +325,7 @@ def cumsum(attrs: dict, x: Tensor, quant: Quant | None) -> Tensor:
 
 
 def fused(terms: list[tuple[float, float]], start: float) -> float:
-    """One f32 fused multiply-add per term, in order, exactly."""
+    """Return one f32 fused multiply-add per term, in order, exactly."""
     acc = Fraction(start)
     for a, b in terms:
         exact = acc + Fraction(a) * Fraction(b)
@@ -366,7 +366,7 @@ def product(
     first: bool,
     bias_scale: float = 0.0,
 ) -> float:
-    """One output from its terms: flat index into x, into w, depth along the summed axis of w.
+    """Return one output from its terms: flat index into x, into w, depth along the summed axis of w.
 
     Floats: the value before the last rounding. Integers: the value of the output element. `first`: the sum
     starts from the bias and stays in the accumulator's type.

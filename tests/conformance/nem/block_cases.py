@@ -13,7 +13,7 @@ NARROW = ("f6e2m3", "f6e3m2", "f4e2m1", "i8")
 
 
 def factor(random: np.random.Generator, elem: str, shape: tuple[int, ...]) -> Tensor:
-    """Elements of all sizes."""
+    """Return the elements of all sizes."""
     if elem == "i8":
         return Tensor(elem, random.integers(-128, 128, shape))
     if elem in float8.NARROW:

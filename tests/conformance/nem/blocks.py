@@ -19,17 +19,17 @@ def scales(codes: np.ndarray) -> np.ndarray:
 
 
 def factors(s: Tensor) -> np.ndarray:
-    """The scales that an operand holds."""
+    """Return the scales that an operand holds."""
     return s.real() if s.elem == "f8e4m3" else scales(s.data)
 
 
 def numbers(x: Tensor) -> np.ndarray:
-    """The elements; i8 counts steps of 1/64."""
+    """Return the elements; i8 counts steps of 1/64."""
     return x.real() / 64 if x.elem == "i8" else x.real()
 
 
 def rounded(elem: str, values: np.ndarray) -> Tensor:
-    """Elements nearest to numbers, saturating; i8 from -127 on."""
+    """Return the elements nearest to numbers, saturating; i8 from -127 on."""
     if elem != "i8":
         return ar.to_elem(elem, values)
     steps = np.where(np.isnan(values), 0, values * 64)
@@ -53,7 +53,7 @@ def product(size: int, inputs: list[Tensor]) -> Tensor:
 
 
 def code(elem: str, scale: str, largest: float) -> int:
-    """The scale of a block up to some size, as its bits."""
+    """Return the scale of a block up to some size, as its bits."""
     most = 127 / 64 if elem == "i8" else float8.finite(elem)[-1]
     if scale == "f8e4m3":
         return 0x7F if not math.isfinite(largest) else max(1, float8.encoded(scale, largest / most))

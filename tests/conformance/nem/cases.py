@@ -42,7 +42,7 @@ class Case:
 
 
 def rng(name: str) -> np.random.Generator:
-    """Of one case: independent of all others."""
+    """Return the generator of one case: independent of all others."""
     return np.random.default_rng([ord(c) for c in name])
 
 
@@ -53,7 +53,7 @@ def draw(
     quant: Quant | None = None,
     scale: float = 2.0,
 ) -> Tensor:
-    """Random elements: normal floats, integers over their whole range."""
+    """Return random elements: normal floats, integers over their whole range."""
     if elem in FLOATS:
         return ar.to_elem(elem, random.normal(0, scale, shape))
     low, high = ar.RANGES[elem]
@@ -61,7 +61,7 @@ def draw(
 
 
 def specials(tensor: Tensor, values: list[float]) -> Tensor:
-    """The first elements replaced."""
+    """Return the first elements replaced."""
     data = tensor.real().ravel()
     data[: len(values)] = values
     return ar.to_elem(tensor.elem, data.reshape(tensor.shape))
@@ -73,7 +73,7 @@ def quant_of(elem: str, scale: float = 0.05, zero: int = 3) -> Quant:
 
 
 def elementwise_cases() -> list[Case]:
-    """Every elementwise opcode on every type; integers also quantized, the only form of functions."""
+    """Return every elementwise opcode on every type; integers also quantized, the only form of functions."""
     cases = []
     attrs = {"leaky_relu": {"alpha": 0.125}, "clamp": {"min_val": -1.5, "max_val": 2.25}}
     for opcode in PLAIN + FUNCTIONS:
@@ -119,7 +119,7 @@ def pool_cases() -> list[Case]:
 
 
 def norm_cases() -> list[Case]:
-    """Along the last and an inner axis, with and without scale and bias."""
+    """Make norms along the last and an inner axis, with and without scale and bias."""
     cases = []
     for elem in FLOATS:
         for opcode, vectors in (("layernorm", 2), ("rmsnorm", 1), ("softmax", 0), ("log_softmax", 0)):
@@ -139,7 +139,7 @@ def norm_cases() -> list[Case]:
 
 
 def view_cases() -> list[Case]:
-    """Every view on every type, negative axes and steps among them."""
+    """Return every view on every type, negative axes and steps among them."""
     table = {
         "transpose": [("", {"perm": [2, 0, 1]})],
         "reshape": [("", {"target_shape": [6, -1]})],
@@ -346,7 +346,7 @@ def group_cases() -> list[Case]:
 
 
 def product_cases() -> list[Case]:
-    """Every variant of the matrix and convolution families."""
+    """Return every variant of the matrix and convolution families."""
     cases: list[Case] = []
     for family, extra in (("gemm", "_batch"), ("conv2d", "_groups")):
         for t in FLOATS:
@@ -507,7 +507,7 @@ def tie_cases() -> list[Case]:
 
 
 def all_cases() -> list[Case]:
-    """Every case, in order of their groups."""
+    """Return every case, in order of their groups."""
     cases = elementwise_cases() + pool_cases() + norm_cases() + view_cases()
     cases += reduction_cases() + product_cases() + group_cases()
     return cases + conversion_cases() + tie_cases()

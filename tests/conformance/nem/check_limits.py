@@ -58,7 +58,7 @@ def unordered_tasks() -> str:
 
 
 def long_waits() -> str:
-    """Each task depends on the sixteen before it."""
+    """Return each task depends on the sixteen before it."""
     lines = []
     for i in range(20000):
         deps = ", ".join(f"t{k}" for k in range(max(0, i - 16), i))
@@ -92,14 +92,14 @@ PROGRAMS = {
 
 
 def bomb(folder: Path) -> Path:
-    """Each file includes the next one twice: 2^200 files if each were read again."""
+    """Return each file includes the next one twice: 2^200 files if each were read again."""
     for i in range(200):
         (folder / f"bomb{i}.nem").write_text(f'include "bomb{i + 1}.nem"\ninclude "bomb{i + 1}.nem"\n')
     return folder / "bomb0.nem"
 
 
 def wide(folder: Path) -> Path:
-    """One file that includes 5,000 others."""
+    """Return one file that includes 5,000 others."""
     for i in range(5000):
         (folder / f"leaf{i}.nem").write_text("# nothing\n")
     path = folder / "wide.nem"

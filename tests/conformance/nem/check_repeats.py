@@ -47,7 +47,7 @@ RUNS = (
 
 
 def numbers(values: list[int]) -> str:
-    """A list as NEM text."""
+    """Return a list as NEM text."""
     return "[" + ", ".join(map(str, values)) + "]"
 
 
@@ -63,7 +63,7 @@ class Round:
             self.add_task(task)
 
     def repeated(self, name: str, elem: str, shape: list[int], wide: bool) -> tuple[str, np.ndarray]:
-        """A new input that is seen with this shape: the region's text, and its broadcast values."""
+        """Return a new input that is seen with this shape: the region's text, and its broadcast values."""
         stored = [1 if self.random.random() < 0.5 else size for size in shape]
         values = self.random.integers(-3, 4, stored).astype(STORED[elem])
         self.inputs[name] = values.reshape(-1) if wide else values.reshape(-1).view(np.uint8)

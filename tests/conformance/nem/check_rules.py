@@ -42,7 +42,7 @@ class Case:
 
     @property
     def options(self) -> list[str]:
-        """What its first line adds to the command."""
+        """Return what its first line adds to the command."""
         first = self.files[self.name].partition("\n")[0]
         return shlex.split(first[len(OPTIONS) :]) if first.startswith(OPTIONS) else []
 
@@ -76,7 +76,7 @@ def check(kpusim: str, folder: Path, case: Case) -> tuple[str, dict[str, int]]:
 
 
 def problem(case: Case, text: str, codes: dict[str, int]) -> str:
-    """What is wrong with the program's exit codes; empty when nothing is."""
+    """Say what is wrong with the program's exit codes; empty when nothing is."""
     passes = case.name.endswith(".pass.nem")
     partner = case.name.replace(*((".pass.", ".fail.") if passes else (".fail.", ".pass.")))
     if partner not in case.files:
@@ -91,7 +91,7 @@ def problem(case: Case, text: str, codes: dict[str, int]) -> str:
 
 
 def difference(case: Case, text: str) -> str:
-    """How the findings differ from the expected ones; empty when they do not."""
+    """Say how the findings differ from the expected ones; empty when they do not."""
     if case.expected not in case.files:
         return f"has no {case.expected}; it prints:\n{text}" if needs_text(case, text) else ""
     old, new = case.files[case.expected].splitlines(), text.splitlines()
@@ -99,7 +99,7 @@ def difference(case: Case, text: str) -> str:
 
 
 def needs_text(case: Case, text: str) -> bool:
-    """Whether the findings stand in a file: not those of a program that passes in silence."""
+    """Return whether the findings stand in a file: not those of a program that passes in silence."""
     return case.name.endswith(".fail.nem") or not all(line.startswith("# ") for line in text.splitlines())
 
 

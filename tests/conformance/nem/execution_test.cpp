@@ -22,7 +22,7 @@ const fs::path& root() {
     return path;
 }
 
-/// The opcode of a program: the one task that is neither transfer nor store.
+/// Returns the opcode of a program: the one task that is neither transfer nor store.
 std::string opcode_of(const Module& module) {
     for (const proto::Statement& statement : module.program.statement()) {
         if (statement.has_task() && statement.task().kind() == proto::Task::COMPUTE)

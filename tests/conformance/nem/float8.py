@@ -22,12 +22,12 @@ NARROW = {"f6e2m3": (3, 1), "f6e3m2": (2, 3), "f4e2m1": (1, 1)}
 
 
 def sign_of(elem: str) -> int:
-    """The bit of the sign."""
+    """Return the bit of the sign."""
     return {"f6e2m3": 0x20, "f6e3m2": 0x20, "f4e2m1": 0x08}.get(elem, 0x80)
 
 
 def decoded(elem: str, pattern: int) -> float:
-    """The number of a pattern."""
+    """Return the number of a pattern."""
     mantissa, bias = (FORMATS | NARROW)[elem]
     bit = sign_of(elem)
     sign = -1.0 if pattern & bit else 1.0
@@ -42,13 +42,13 @@ def decoded(elem: str, pattern: int) -> float:
 
 @functools.cache
 def values(elem: str) -> np.ndarray:
-    """The numbers of all patterns."""
+    """Return the numbers of all patterns."""
     return np.array([decoded(elem, pattern) for pattern in range(256)])
 
 
 @functools.cache
 def finite(elem: str) -> list[float]:
-    """The numbers from 0 up, by pattern."""
+    """Return the numbers from 0 up, by pattern."""
     return [v for v in values(elem)[: sign_of(elem)].tolist() if math.isfinite(v)]
 
 

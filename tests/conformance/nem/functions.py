@@ -51,13 +51,13 @@ def smaller(x: float, y: float) -> float:
 
 
 def divide(x: float, y: float) -> float:
-    """By 0 too."""
+    """Divide, by 0 too."""
     with np.errstate(all="ignore"):
         return float(np.float64(x) / np.float64(y))
 
 
 def total_function(function: Callable[[float], float]) -> Callable[[float], float]:
-    """A function of math, with NaN outside its domain and infinity beyond its range."""
+    """Return a function of math, with NaN outside its domain and infinity beyond its range."""
 
     def wrapped(x: float) -> float:
         try:
@@ -86,25 +86,25 @@ def softplus(x: float) -> float:
 
 
 def gelu_tanh(x: float) -> float:
-    """The tanh form of gelu, as a product with a sigmoid."""
+    """Return the tanh form of gelu, as a product with a sigmoid."""
     u = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
     return divide(x, 1.0 + exp(-2.0 * u))
 
 
 def below(x: float, bent: float) -> float:
-    """Of an activation that bends at 0."""
+    """Return an activation that bends at 0."""
     return bent if x < 0 else x
 
 
 def remainder(x: float, y: float) -> float:
-    """The sign of x."""
+    """Return the sign of x."""
     if math.isnan(x) or math.isnan(y) or math.isinf(x) or y == 0:
         return math.nan
     return math.fmod(x, y)
 
 
 def floor_remainder(x: float, y: float) -> float:
-    """The sign of y."""
+    """Return the sign of y."""
     rest = remainder(x, y)
     if rest == 0:
         return math.copysign(0.0, y)
@@ -112,7 +112,7 @@ def floor_remainder(x: float, y: float) -> float:
 
 
 def is_infinite(attrs: dict, x: float) -> float:
-    """Of a detected sign."""
+    """Return whether a sign that counts is infinite."""
     if not math.isinf(x):
         return 0.0
     return float(attrs.get("detect_positive" if x > 0 else "detect_negative", True))
@@ -193,7 +193,7 @@ BINARY: dict[str, Callable[[float, float], float]] = {
 
 
 def element(opcode: str, attrs: dict, operands: tuple[float, ...], integers: bool) -> float:
-    """One element of Y, in binary64; `integers`: plain ones."""
+    """Return one element of Y, in binary64; `integers`: plain ones."""
     if opcode == "where":
         return operands[1] if operands[0] != 0 else operands[2]
     if opcode in BINARY:

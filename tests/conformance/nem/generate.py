@@ -55,12 +55,12 @@ device case_device extends npm_baseline_1_0 {{
 
 
 def all_cases() -> list[Case]:
-    """Those of the language, then those of block formats, and of the opcodes that networks need beside it."""
+    """Return the cases of the language, of block formats, and of the opcodes that networks need."""
     return cases.all_cases() + block_cases.block_cases() + network_cases.all_cases()
 
 
 def literal(value: object) -> str:
-    """An attribute value as NEM writes it."""
+    """Return an attribute value as NEM writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
@@ -103,7 +103,7 @@ def program(case: Case) -> str:
 
 
 def npy(array: np.ndarray) -> bytes:
-    """A .npy file."""
+    """Return a .npy file."""
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()
@@ -157,7 +157,7 @@ def write(folder: Path) -> None:
 
 
 def check(folder: Path) -> str:
-    """What of the folder differs from the digests; empty when nothing does."""
+    """Say what of the folder differs from the digests; empty when nothing does."""
     found: dict[str, dict[str, bytes]] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file():

@@ -73,7 +73,7 @@ def elementwise_cases() -> list[Case]:
 
 
 def elementwise_case(opcode: str, elem: str, variant: str, quantized: bool) -> Case:
-    """One opcode on one type."""
+    """Return one opcode on one type."""
     name = f"{opcode}_{elem}" + ("_quant" if quantized else "")
     zero = 100 if elem in UNSIGNED else 3
     quant = quant_of(elem, zero=zero) if quantized else None
@@ -84,7 +84,7 @@ def elementwise_case(opcode: str, elem: str, variant: str, quantized: bool) -> C
 
 
 def unsigned_cases() -> list[Case]:
-    """The opcodes of the language, and those above, on unsigned elements."""
+    """Return the opcodes of the language, and those above, on unsigned elements."""
     cases = []
     functions = (*FUNCTIONS, *LANGUAGE_FUNCTIONS)
     for elem in UNSIGNED:
@@ -176,7 +176,7 @@ def bit_cases() -> list[Case]:
 
 
 def pool_cases() -> list[Case]:
-    """Options of windows, and windows of one and three dimensions."""
+    """Return the options of windows, and windows of one and three dimensions."""
     cases = []
     flat = {"kernel_shape": [3, 2], "pads": [1, 1, 1, 0], "strides": [2, 2]}
     forms = [
@@ -205,7 +205,7 @@ def pool_cases() -> list[Case]:
 
 
 def resize_cases() -> list[Case]:
-    """Every mode up and down, with scales that the sizes do not tell."""
+    """Return every mode up and down, with scales that the sizes do not tell."""
     cases = []
     modes = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric")
     forms: list[tuple[str, dict]] = []
@@ -238,7 +238,7 @@ def resize_cases() -> list[Case]:
 
 
 def view_cases() -> list[Case]:
-    """Of pixels and single elements; all views of u8."""
+    """Make cases of pixels and single elements; all views of u8."""
     cases = []
     table: dict[str, list[tuple[str, tuple[int, ...], dict]]] = {
         "gather_elements": [("", (3, 4, 5), {"axis": 1})],
@@ -314,7 +314,7 @@ def sum_cases() -> list[Case]:
 
 
 def product_cases() -> list[Case]:
-    """Every variant of conv_transpose2d."""
+    """Return every variant of conv_transpose2d."""
     cases: list[Case] = []
     family = "conv_transpose2d"
     for t in FLOATS:
@@ -332,6 +332,6 @@ def product_cases() -> list[Case]:
 
 
 def all_cases() -> list[Case]:
-    """Every case, in order of their groups."""
+    """Return every case, in order of their groups."""
     cases = elementwise_cases() + condition_cases() + bit_cases() + pool_cases() + resize_cases()
     return cases + unsigned_cases() + view_cases() + sum_cases() + product_cases()

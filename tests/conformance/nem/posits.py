@@ -25,7 +25,7 @@ FORMATS = {
 
 @functools.cache
 def decoded(pattern: int, bits: int, es: int) -> Fraction | None:
-    """The value of a pattern; None is NaR."""
+    """Return the value of a pattern; None is NaR."""
     text = format(pattern, f"0{bits}b")
     if "1" not in text:
         return Fraction(0)
@@ -57,12 +57,12 @@ def ties(bits: int, es: int) -> list[Fraction]:
 
 @functools.cache
 def scaled_ties(bits: int, es: int) -> list[int]:
-    """Whole numbers in the place of fractions, which compare ten times as fast."""
+    """Return whole numbers in the place of fractions, which compare ten times as fast."""
     return [int(tie * 2**FINEST) for tie in ties(bits, es)]
 
 
 def encoded(value: Fraction | None, bits: int, es: int | None = None) -> int:
-    """The pattern of a number, rounded once; None is NaR."""
+    """Return the pattern of a number, rounded once; None is NaR."""
     es = ES[bits] if es is None else es
     if value is None:
         return 1 << (bits - 1)

@@ -25,7 +25,7 @@ Files = dict[str, str]
 
 
 def read(path: Path) -> Files:
-    """The files of one topic by name, in the order of the text."""
+    """Return the files of one topic by name, in the order of the text."""
     head, *parts = HEADER.split(path.read_bytes().decode())
     if any(line.strip() and not line.startswith("#") for line in head.splitlines()):
         raise SystemExit(f"{path}: text before the first file. Fix: begin it with a line `==== NAME`.")
@@ -54,7 +54,7 @@ def write(path: Path, files: Files) -> None:
 
 
 def topics() -> dict[str, Files]:
-    """All of them by name."""
+    """Return all of them by name."""
     return {path.stem: read(path) for path in sorted(RULES.glob("*.cases"))}
 
 

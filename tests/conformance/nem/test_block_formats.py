@@ -38,14 +38,14 @@ Numbers = npt.NDArray[np.float64]
 
 
 def values(elem: str, bits: Array) -> Numbers:
-    """The numbers of patterns; of u8 as scales, of i8 in steps of 1/64."""
+    """Return the numbers of patterns; of u8 as scales, of i8 in steps of 1/64."""
     if elem == "i8":
         return bits.astype(np.float64) / 64
     return bits.view(TYPES[elem]).astype(np.float64)
 
 
 def rounded(elem: str, numbers: Numbers) -> Array:
-    """The nearest patterns, saturating."""
+    """Return the nearest patterns, saturating."""
     if elem == "i8":
         return np.clip(np.rint(numbers * 64), -127, 127).astype(np.int8)
     most = float(ml_dtypes.finfo(TYPES[elem]).max)
@@ -53,7 +53,7 @@ def rounded(elem: str, numbers: Numbers) -> Array:
 
 
 def scale_bits(elem: str, scale: str, largest: Numbers) -> Array:
-    """Those of blocks up to some size, which is finite and not 0."""
+    """Draw scales of blocks up to some size, which is finite and not 0."""
     most = 127 / 64 if elem == "i8" else float(ml_dtypes.finfo(TYPES[elem]).max)
     if scale == "f8e4m3":
         return np.maximum(rounded(scale, largest / most), 1)
@@ -76,7 +76,7 @@ def product(size: int, a: Numbers, b: Numbers, of_a: Numbers, of_b: Numbers) -> 
 
 
 def patterns(elem: str) -> Array:
-    """All of a type."""
+    """Return all of a type."""
     if elem == "i8":
         return np.arange(-128, 128).astype(np.int8)
     return np.arange(NARROW.get(elem, 256)).astype(np.uint8)

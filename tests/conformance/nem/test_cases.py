@@ -36,7 +36,7 @@ class RuleCases(unittest.TestCase):
         self.path = Path(folder.name) / "topic.cases"
 
     def read(self, text: str) -> rule_cases.Files:
-        """The files of a text."""
+        """Return the files of a text."""
         self.path.write_text(text)
         return rule_cases.read(self.path)
 
@@ -51,7 +51,7 @@ class RuleCases(unittest.TestCase):
         self.assertEqual(files, {"support/part.nem": "const A = 1\n", "one.pass.nem": "\nconst B = 2\n"})
 
     def test_refuses(self) -> None:
-        """What is no case is named."""
+        """Names of no case are refused."""
         self.refused(TEXT, "`not a name, but a line of the program` names no case")
         self.refused("const A = 1\n" + TEXT, "text before the first file")
         self.refused("==== a.pass.nem\n\n==== a.pass.nem\n", "`a.pass.nem` stands here twice")

@@ -41,12 +41,12 @@ Array = npt.NDArray[np.generic]
 
 
 def values(elem: str, patterns: Array) -> npt.NDArray[np.float64]:
-    """The numbers of patterns."""
+    """Return the numbers of patterns."""
     return patterns.view(TYPES[elem]).astype(np.float64)
 
 
 def rounded(elem: str, numbers: npt.NDArray[np.float64]) -> Array:
-    """The patterns nearest to numbers: finite ones stay finite, and so do infinities of f8e4m3."""
+    """Return the patterns nearest to numbers: finite ones stay finite, and so do infinities of f8e4m3."""
     most = float(ml_dtypes.finfo(TYPES[elem]).max)
     cut = np.clip(numbers, -most, most)
     if elem == "f8e5m2":
@@ -114,7 +114,7 @@ class Program:
             self.outputs[out] = of, elem
 
     def run(self, *texts: tuple[str, str]) -> dict[str, Array]:
-        """What the device makes of it; files beside it."""
+        """Return what the device makes of it; files beside it."""
         with tempfile.TemporaryDirectory(prefix="kpusim_float8_") as scratch:
             folder = Path(scratch)
             (folder / "p.nem").write_text("\n".join(self.lines) + "\n")
@@ -134,7 +134,7 @@ class Program:
 
 
 def pairs() -> tuple[Array, Array]:
-    """Every pair of patterns."""
+    """Return every pair of patterns."""
     every = np.arange(256, dtype=np.uint8)
     return np.repeat(every, 256), np.tile(every, 256)
 
@@ -199,7 +199,7 @@ class Float8(unittest.TestCase):
             np.testing.assert_array_equal(got["y_i8"], np.clip(whole, -128, 127))
 
     def test_casts_saturate_or_do_not(self) -> None:
-        """Of all f16, of ties and their neighbours in f32, of infinities."""
+        """Casts of all f16, of ties and their neighbours in f32, of infinities, saturate or do not."""
         halves = np.arange(65536, dtype=np.uint16).view(np.float16)
         for elem, dtype in TYPES.items():
             numbers = np.sort(np.unique(np.arange(127, dtype=np.uint8).view(dtype).astype(np.float32)))

@@ -28,7 +28,7 @@ Array = npt.NDArray[np.generic]
 
 
 def program(opcode: str, inputs: Sequence[str], output: str, shapes: Sequence[tuple[int, ...]]) -> str:
-    """One operation on whole arrays, from L2 through L1 and back."""
+    """Return one operation on whole arrays, from L2 through L1 and back."""
     lines = ['device "swkpu-v2"', "program posits:"]
     names = [f"x{i}" for i in range(len(inputs))]
     for name, elem, shape in zip([*names, "y"], [*inputs, output], shapes, strict=True):
@@ -51,7 +51,7 @@ def program(opcode: str, inputs: Sequence[str], output: str, shapes: Sequence[tu
 def run(
     opcode: str, arrays: Sequence[Array], elems: Sequence[str], output: str, shape: tuple[int, ...]
 ) -> Array:
-    """What the device makes of the arrays."""
+    """Return what the device makes of the arrays."""
     with tempfile.TemporaryDirectory(prefix="kpusim_posits_") as name:
         folder = Path(name)
         shapes = [*(a.shape for a in arrays), shape]
@@ -68,7 +68,7 @@ def run(
 
 
 def pairs8() -> tuple[Array, Array]:
-    """Every pair of patterns of 8 bits."""
+    """Return every pair of patterns of 8 bits."""
     every = np.arange(256, dtype=np.uint8)
     return np.repeat(every, 256), np.tile(every, 256)
 
@@ -211,7 +211,7 @@ def dot(left: list[int], right: list[int], elem: str) -> int:
 
 
 def as_f32(value: Fraction) -> Fraction:
-    """The nearest f32, ties to even; these are neither too large nor subnormal."""
+    """Return the nearest f32, ties to even; these are neither too large nor subnormal."""
     if value == 0:
         return value
     exponent = abs(value.numerator).bit_length() - value.denominator.bit_length()

@@ -83,7 +83,7 @@ def view(opcode: str, attrs: dict, inputs: list[Tensor]) -> list[Tensor]:
 
 
 def position(attrs: dict, axis: int, i: int, size: int, out: int) -> float:
-    """Where index i of Y lies along a dimension of X."""
+    """Return where index i of Y lies along a dimension of X."""
     given = attrs.get("scales")
     scale = given[axis] if given else out / size
     exact = scale * size if given else out
@@ -101,7 +101,7 @@ def position(attrs: dict, axis: int, i: int, size: int, out: int) -> float:
 
 
 def taps(attrs: dict, axis: int, i: int, size: int, out: int) -> list[tuple[int, float]]:
-    """Elements along a dimension of X, and their weights."""
+    """Return the elements along a dimension of X, and their weights."""
     at = position(attrs, axis, i, size, out)
     if attrs.get("mode", "nearest") == "linear":
         at = min(max(at, 0.0), size - 1.0)

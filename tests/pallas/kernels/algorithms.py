@@ -11,7 +11,7 @@ from kernels.case import add
 
 
 def load_examples() -> Any:
-    """The module of the examples: a file, not a package, that finds its neighbours on the path."""
+    """Return the module of the examples: a file, not a package, that finds its neighbours on the path."""
     path = Path(__file__).resolve().parents[3] / "examples/pallas/kernels.py"
     sys.path.append(str(path.parent))
     found = importlib.util.spec_from_file_location("pallas_examples", path)

@@ -1,4 +1,4 @@
-"""What stands around calls: vmap, scan, moves, derivatives, trees of results."""
+"""Functions around calls: vmap, scan, moves, derivatives, trees of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case is: a kernel, its operands, and how exactly its results must be those of jax."""
+"""A case: a kernel, its operands, and how exactly its results must be those of jax."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def floats(*sizes: int, seed: str = "floats", scale: float = 1.0) -> np.ndarray:
 def integers(
     *sizes: int, low: int = -100, high: int = 100, dtype: Any = np.int32, seed: str = "i"
 ) -> np.ndarray:
-    """Whole numbers."""
+    """Return whole numbers."""
     return rng(seed).integers(low, high, sizes).astype(dtype)
 
 

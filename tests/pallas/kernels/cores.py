@@ -97,7 +97,7 @@ add("core_map_of_refs", of_refs, [X], check=lambda x: x * 8)
 
 
 def with_names(x: Any, interpret: Any = False) -> Any:
-    """By name and by number; rows of vmap are an axis without one."""
+    """Call by name and by number; rows of vmap are an axis without one."""
 
     def body(x: Any, o: Any) -> None:
         o[...] = x[...] + lax.axis_index("rows") * 10 + lax.axis_index("again") + pl.program_id(0)
@@ -114,7 +114,7 @@ def with_names(x: Any, interpret: Any = False) -> Any:
 
 
 def expected(x: Any) -> Any:
-    """Of one array or several."""
+    """Return what is expected of one array or several."""
     return x + (np.arange(16) // 4 * 11).astype(np.int32)[:, None]
 
 

@@ -21,7 +21,7 @@ HALVES = np.arange(1 << 16, dtype=np.uint16).reshape(512, 128)
 
 
 def edges(dtype: Any) -> np.ndarray:
-    """All numbers of a type as f32, those half way between them, and what is next to any of these."""
+    """Return all numbers of a type as f32, those half way between them, and what is next to any of these."""
     with np.errstate(all="ignore"):
         numbers = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
         numbers = np.unique(numbers[np.isfinite(numbers)])
@@ -211,7 +211,7 @@ whole(
 
 
 def nibbles(x: np.ndarray) -> list[np.ndarray]:
-    """Of each byte, as signed numbers."""
+    """Return the nibbles of each byte, as signed numbers."""
     return [((x >> at & 15) ^ 8) - 8 for at in (0, 4)]
 
 

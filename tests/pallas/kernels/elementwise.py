@@ -267,7 +267,7 @@ CASTS = """
 
 
 def cast(target: Any) -> F:
-    """A conversion."""
+    """Return a conversion."""
     return lambda x: lax.convert_element_type(x, target)
 
 

@@ -52,12 +52,12 @@ def transposed_conv(x: Any, w: Any) -> Any:
 
 
 def of_x(x: Any, w: Any) -> Any:
-    """A gradient."""
+    """Return a gradient."""
     return jax.grad(lambda x: jnp.sum(conv(x, w, (2, 1)) ** 2))(x)
 
 
 def of_w(x: Any, w: Any) -> Any:
-    """The other gradient."""
+    """Return the other gradient."""
     return jax.grad(lambda w: jnp.sum(conv(x, w, (2, 1)) ** 2))(w)
 
 
@@ -108,7 +108,7 @@ enter(
 
 
 def least_place(x: Any, places: Any) -> Any:
-    """Where the least of each window stands."""
+    """Find where the least of each window stands."""
 
     def less(a: Any, b: Any) -> Any:
         keep = a[0] <= b[0]
@@ -119,7 +119,7 @@ def least_place(x: Any, places: Any) -> Any:
 
 
 def gradient(first: float, operation: Function, round_to: int) -> Function:
-    """Of pooling, of values that are often the same."""
+    """Return the gradient of pooling, of values that are often the same."""
 
     def pooled(x: Any) -> Any:
         return lax.reduce_window(x, first, operation, (3, 3), (2, 2), "SAME")
@@ -128,7 +128,7 @@ def gradient(first: float, operation: Function, round_to: int) -> Function:
 
 
 def tangent(operation: Function, first: float, x: Any) -> Any:
-    """Of pooling, forwards."""
+    """Return the tangent of pooling, forwards."""
 
     def pooled(x: Any) -> Any:
         return lax.reduce_window(x, first, operation, (2, 3), (2, 2), "SAME")
@@ -182,7 +182,7 @@ enter(
 
 
 def greatest_place(x: Any) -> Any:
-    """Where the greatest stands, by a reduction of two operands."""
+    """Find where the greatest stands, by a reduction of two operands."""
 
     def greater(a: Any, b: Any) -> Any:
         keep = a[0] >= b[0]
@@ -205,7 +205,7 @@ enter(
 
 
 def of_triangle(left: bool, lower: bool, transposed: bool, unit: bool) -> Function:
-    """A system, of either side and triangle."""
+    """Return a system, of either side and triangle."""
 
     def solved(a: Any, b: Any) -> Any:
         b = b if left else jnp.swapaxes(b, -1, -2)
@@ -264,13 +264,13 @@ def copied_from_the_end(x: Any, o: Any) -> None:
 
 @custom_vmap
 def with_rule(x: Any) -> Any:
-    """A function with a rule for `vmap`."""
+    """Return a function with a rule for `vmap`."""
     return x * 3
 
 
 @with_rule.def_vmap
 def _(size: int, batched: Any, x: Any) -> Any:
-    """The same for many."""
+    """Return the same for many."""
     del size, batched
     return x * 3, True
 
@@ -289,12 +289,12 @@ enter(
 
 
 def of_factor(x: Any) -> Any:
-    """The gradient of a determinant's logarithm; jax 0.10.2 begins it with an empty array."""
+    """Return the gradient of a determinant's logarithm; jax 0.10.2 begins it with an empty array."""
     return jax.grad(lambda x: jnp.sum(jnp.log(jnp.diag(jnp.linalg.cholesky(x @ x.T)))))(x)
 
 
 def of_nothing(x: Any) -> Any:
-    """An array without values, of which 0.9.2 has none."""
+    """Return an array without values, of which 0.9.2 has none."""
     return x + (lax.empty(x.shape, x.dtype) if hasattr(lax, "empty") else 0)
 
 

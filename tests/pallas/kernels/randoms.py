@@ -24,7 +24,7 @@ SMEM = pl.BlockSpec(memory_space=pltpu.SMEM)
 
 
 def bits(seeds: Sequence[int], draw: int, *sizes: int) -> Any:
-    """What a draw gives after these seeds."""
+    """Return what a draw gives after these seeds."""
     key = jax.random.key(int(seeds[0]))
     for seed in seeds[1:]:
         key = jax.random.fold_in(key, seed)
@@ -32,7 +32,7 @@ def bits(seeds: Sequence[int], draw: int, *sizes: int) -> Any:
 
 
 def drawn(seeds: Sequence[int], draw: int, *sizes: int) -> np.ndarray:
-    """The same as signed numbers, which kernels get."""
+    """Return the same as signed numbers, which kernels get."""
     return np.asarray(bits(seeds, draw, *sizes)).view(np.int32)
 
 
@@ -86,7 +86,7 @@ def each_step(o: Any) -> None:
 
 
 def rounds(draws: int) -> np.ndarray:
-    """A sum of draws; wraps."""
+    """Return a sum of draws; wraps."""
     return sum(drawn([1], draw, 8, 128) for draw in range(draws))
 
 
@@ -258,7 +258,7 @@ KEYS = np.asarray(jax.random.key_data(jax.random.split(jax.random.key(5), 4)))
 
 
 def of_keys(words: Any, interpret: Any = False) -> Any:
-    """A block of keys for each step; which of them is known late."""
+    """Return a block of keys for each step; which of them is known late."""
 
     def body(keys: Any, o: Any) -> None:
         key = keys[pl.program_id(0) % 2]
@@ -278,7 +278,7 @@ add("jax_random_keys", of_keys, [KEYS])
 
 
 def block_words(words: np.ndarray, block: int) -> list[int]:
-    """A key of pltpu for a block: its number added to the second word, then one round of Threefry."""
+    """Return a key of pltpu for a block: its number added to the second word, then one round of Threefry."""
     first, second = (int(word) for word in words[0])
     second = (second + block) % 2**32
     first = (first + second) % 2**32

@@ -233,12 +233,12 @@ def mixed(a: Any, b: Any, c: Any, d: Any, o: Any, p: Any, q: Any) -> None:
 
 
 def halves_of(x: Any) -> Any:
-    """Two rows of 16 bits for each of 32: the low halves above the high ones."""
+    """Return two rows of 16 bits for each of 32: the low halves above the high ones."""
     return x.view(np.int16).reshape(*x.shape, 2).transpose(0, 2, 1).reshape(-1, x.shape[1])
 
 
 def of_halves(x: Any) -> Any:
-    """The opposite."""
+    """Return the opposite."""
     pairs = x.reshape(-1, 2, x.shape[1]).transpose(0, 2, 1)
     return np.ascontiguousarray(pairs).view(np.int32)[..., 0]
 

@@ -53,7 +53,7 @@ def along(x: Any, places: Any, o: Any) -> None:
     [shape(8, 128, dtype=jnp.int32)] * 2,
 )
 def windows(x: Any, places: Any, clipped: Any, dropped: Any) -> None:
-    """Of (3, 2) elements, in another order of dimensions."""
+    """Scatter windows of (3, 2) elements, in another order of dimensions."""
     numbers = lax.ScatterDimensionNumbers((0, 1), (), (1, 0))
     updates = jnp.arange(18, dtype=jnp.int32).reshape(3, 2, 3)
     for o, mode in ((clipped, "clip"), (dropped, "fill")):

@@ -28,7 +28,7 @@ CLOSE: dict[str, Any] = {"how": {"compare": "close"}}
     **CLOSE,
 )
 def segments(segment: Any, x: Any, o: Any) -> None:
-    """By a product with which row is of which segment."""
+    """Sum segments by a product with which row is of which segment."""
 
     @pl.when(pl.program_id(0) == 0)
     def _() -> None:

@@ -358,7 +358,7 @@ def copy_hbm_spec(x: Any, o: Any, m: Any) -> None:
 
 
 def mapped_copies(x: Any, y: Any, table: Any, interpret: Any = False) -> Any:
-    """Rows of vmap, whose kernel copies from blocks of refs in ANY and to them."""
+    """Return the rows of vmap, whose kernel copies from blocks of refs in ANY and to them."""
 
     def body(table: Any, x: Any, y: Any, o: Any, memory: Any, semaphore: Any) -> None:
         part = pl.ds(table[pl.program_id(0)] * 2, 2)

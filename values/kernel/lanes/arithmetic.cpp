@@ -5,7 +5,7 @@
 namespace kpu::values::kernel {
 namespace {
 
-/// An integer of any type, bool too, as a wide one; u64 above 2^63 does not come here.
+/// Returns an integer of any type, bool too, as a wide one; u64 above 2^63 does not come here.
 int64_t integer_of(Type type, uint64_t bits) {
     switch (type) {
         case Type::i32:

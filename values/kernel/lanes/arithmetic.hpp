@@ -1,6 +1,7 @@
 #pragma once
-// What the operations of kernels compute, rule set gpu. A visitor is called with the function of one element, so
-// that one definition serves one value and whole columns. Floats come and go canonical (isa/kernel/types.hpp).
+// Arithmetic of the operations of kernels, rule set gpu. A visitor is called with the function of one
+// element, so that one definition serves one value and whole columns. Floats come and go canonical
+// (isa/kernel/types.hpp).
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,7 +15,7 @@ namespace kpu::values::kernel {
 using kpu::kernel::Op;
 using kpu::kernel::Type;
 
-/// How a value of a type stands in a register: u32 words, u64 double words.
+/// Returns the register form of a value of a type: u32 words, u64 double words.
 inline uint32_t word_of(float value) { return kpu::kernel::canonical(bits_of(value)); }
 
 namespace detail {
@@ -325,7 +326,7 @@ inline bool undefined_quotient(uint64_t a, uint64_t b) {
 }
 
 bool truthy(Type type, uint64_t bits);
-/// As an index, a bound, an operand of an atomic; false: it has no u32.
+/// Converts to an index, a bound, an operand of an atomic; false: it has no u32.
 bool as_u32(Type type, uint64_t bits, uint32_t& value);
 /// The value in the type it is cast to; false: it has none.
 bool cast(Type from, Type to, uint64_t bits, uint64_t& value);
@@ -336,7 +337,7 @@ inline uint64_t fused(uint64_t a, uint64_t b, uint64_t c) {
     };
     return word_of(std::fma(operand(a), operand(b), operand(c)));
 }
-/// What an atomic leaves in memory.
+/// Returns what an atomic leaves in memory.
 uint32_t atomic_result(Op op, uint32_t old, uint32_t value, uint32_t expected);
 
 }  // namespace kpu::values::kernel

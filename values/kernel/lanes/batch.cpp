@@ -12,7 +12,7 @@ using kpu::kernel::Kind;
 
 namespace {
 
-/// Whether the expressions of a statement hold an atomic, or load `buffer`.
+/// Contents of a statement's expressions: an atomic, or a load of `buffer`.
 struct Contents {
     bool atomic = false, loads = false;
 };

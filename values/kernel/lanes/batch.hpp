@@ -18,7 +18,7 @@ struct TileProduct {
     uint64_t macs() const { return groups * m * n * k; }
 };
 
-/// Told of what a statement did; the vector unit makes time of it.
+/// Receives what a statement did; the vector unit makes time of it.
 class StepObserver {
   public:
     virtual ~StepObserver() = default;
@@ -36,11 +36,12 @@ class StepObserver {
     virtual void multiplied(const TileProduct& /*product*/) {}
     virtual void touched(const ByteWindow& /*window*/, bool /*writes*/) {}
     virtual void copy_started(const TileCopy& /*copy*/) {}
-    /// After all of these: `active` of the workgroup's lanes have executed the statement.
+    /// Called after all of these: `active` of the workgroup's lanes have executed the statement.
     virtual void executed(uint32_t /*statement*/, uint32_t /*active*/) {}
 };
 
-/// Executes workgroups, all lanes that stand at a statement together, then side first; they meet again behind it.
+/// Executes workgroups, all lanes that stand at a statement together, then side first; they meet again after
+/// it.
 class Batch {
   public:
     Batch(const Code& code, Memory& memory, std::vector<uint64_t> scalars);
@@ -54,10 +55,10 @@ class Batch {
     uint32_t active() const { return static_cast<uint32_t>(lanes_.size()); }
     const std::vector<uint32_t>& lanes() const {
         return lanes_;
-    }  ///< of the workgroup, that execute it, ascending
+    }  ///< lanes of the workgroup that execute it, ascending
 
     const std::array<uint32_t, 3>& workgroup() const { return workgroup_; }
-    /// Of a variable, as a lane of the workgroup has it now.
+    /// Returns the value of a variable that a lane of the workgroup has now.
     uint64_t value(uint32_t variable, uint32_t lane) const {
         const Column& column = variables_[variable];
         return column.wide.empty() ? column.words[lane] : column.wide[lane];
@@ -68,7 +69,7 @@ class Batch {
     /// Values of all lanes, or of the active ones side by side.
     struct Column {
         std::vector<uint32_t> words;
-        std::vector<uint64_t> wide;  ///< of u64
+        std::vector<uint64_t> wide;  ///< values of u64
     };
     struct Values {
         uint32_t* words = nullptr;
@@ -78,7 +79,7 @@ class Batch {
     struct Frame {
         enum class Kind : uint8_t { block, then, loop, while_ } kind = Kind::block;
         uint32_t statement = 0, end = 0;
-        Lanes after;                      ///< go on behind it
+        Lanes after;                      ///< lanes that go on after it
         Lanes other;                      ///< then: of the else side
         std::vector<uint32_t> value, to;  ///< loop: of its lanes, side by side with lanes_
         bool alike = false;               ///< loop: the same for all its lanes, `value` and `to` hold one
@@ -147,7 +148,7 @@ class Batch {
     std::vector<Column> variables_;
     std::vector<Column> slots_;
     std::vector<uint8_t> truths_;
-    std::vector<std::vector<Copy>> copies_;  ///< by tag, then lane
+    std::vector<std::vector<Copy>> copies_;  ///< indexed by tag, then lane
     std::vector<bool> dead_;
     uint32_t live_ = 0;
     Lanes lanes_;  ///< active, ascending
@@ -168,7 +169,7 @@ class Batch {
         uint32_t buffer;
         uint64_t index;
     };
-    std::vector<Outside> outside_;  ///< of the statement so far: nothing when it is abandoned
+    std::vector<Outside> outside_;  ///< accesses of the statement so far: nothing when it is abandoned
     std::vector<std::pair<ExprIndex, std::vector<uint64_t>>> exchanges_;
     const uint32_t* store_indices_ = nullptr;  ///< while a store that loads its target evaluates its value
     uint32_t store_buffer_ = 0;

@@ -5,10 +5,10 @@
 
 namespace kpu::values::kernel {
 
-/// Types that a buffer holds as one word, which is the value but for what is canonical.
+/// True for types that a buffer holds as one word, which is the value but for what is canonical.
 inline bool is_word(Type type) { return type == Type::u32 || type == Type::i32 || type == Type::f32; }
 
-/// Whether none of the elements lies outside a buffer of `length`.
+/// True if none of the elements lies outside a buffer of `length`.
 inline bool all_below(const uint32_t* elements, size_t count, uint64_t length) {
     uint32_t most = 0;
     for (size_t i = 0; i < count; ++i) most = elements[i] > most ? elements[i] : most;

@@ -1,4 +1,4 @@
-// What statements do, for all active lanes.
+// Execution of statements for all active lanes.
 #include <algorithm>
 #include <cstring>
 

@@ -26,7 +26,7 @@ struct Register<uint64_t> {
     using type = uint64_t;
 };
 
-/// The types that a function of arithmetic.hpp takes and gives.
+/// Returns the types that a function of arithmetic.hpp takes and gives.
 template <typename F, typename R, typename A, typename... Rest>
 A argument_type(R (F::*)(A, Rest...) const);
 template <typename F, typename R, typename... A>
@@ -83,7 +83,7 @@ Batch::Values Batch::gathered(const Column& source, Type type, size_t slot) {
     return values;
 }
 
-/// The values of an expression; lane by lane where it holds an atomic or meets an error.
+/// Returns the values of an expression; lane by lane where it holds an atomic or meets an error.
 Batch::Values Batch::evaluate_column(ExprIndex root) {
     if (facts_[next_].atomic) return lane_by_lane(root, 0);
     const size_t touched = touched_count_;
@@ -361,7 +361,7 @@ void Batch::touch(ExprIndex site, uint32_t buffer, const uint32_t* elements, siz
     touched.elements.assign(elements, elements + count);
 }
 
-/// One more element of a site that goes lane by lane.
+/// Adds one more element of a site that goes lane by lane.
 void Batch::touch_one(ExprIndex site, uint32_t buffer, uint32_t element) {
     if (observers_.empty()) return;
     for (size_t i = touched_count_; i-- > 0;)

@@ -124,7 +124,7 @@ class Stepper {
     uint64_t value(size_t i) const { return evaluate(code_, memory_, lane_, index_, s_.expr[i]); }
     Type type(size_t i) const { return code_.exprs[s_.expr[i]].type; }
 
-    /// A block; the frame around it goes on behind the whole statement.
+    /// Enters a block; the frame around it goes on after the whole statement.
     void enter(uint32_t begin, uint32_t end) {
         lane_.frames_.back().next = s_.body_end;
         lane_.frames_.push_back({begin, end, index_, Invocation::Frame::Kind::block, 0, 0, 0});

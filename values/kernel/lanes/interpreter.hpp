@@ -7,11 +7,11 @@
 
 namespace kpu::values::kernel {
 
-/// Where an invocation stands: of each loop around it the trip, then the statement. Invocations of a workgroup
+/// Position of an invocation: of each loop around it the trip, then the statement. Invocations of a workgroup
 /// that stand at the same position go together; of several positions, the least goes first.
 using Position = std::vector<uint32_t>;
 
-/// One invocation of a kernel.
+/// An invocation of a kernel.
 class Invocation : public Lane {
   public:
     Invocation(const Code& code, const Ids& ids, uint32_t linear, const std::vector<uint64_t>& scalars);
@@ -19,7 +19,7 @@ class Invocation : public Lane {
     bool done() const { return frames_.empty(); }
     bool waiting_at_barrier = false;
     bool returned = false;  ///< ended before the others come to the end
-    /// The statement that its next step executes; not when done.
+    /// Returns the statement that its next step executes; not when done.
     uint32_t statement() const { return frames_.back().next; }
     Position position() const;
 
@@ -35,7 +35,7 @@ class Invocation : public Lane {
         uint32_t owner = 0;          ///< loop or while: its statement
         enum class Kind : uint8_t { block, loop, while_ } kind = Kind::block;
         uint32_t trip = 0;
-        uint32_t value = 0, to = 0;  ///< of a loop's variable
+        uint32_t value = 0, to = 0;  ///< value and end of a loop's variable
     };
     void settle();
     void finish_body();
@@ -43,20 +43,20 @@ class Invocation : public Lane {
     const Code& code_;
     std::vector<Frame> frames_;
     std::vector<uint64_t> variables_;
-    std::vector<Copy> copies_;  ///< by tag
+    std::vector<Copy> copies_;  ///< indexed by tag
 };
 
 /// Executes the invocation's next statement; nothing when it is done or waits at a barrier. Throws SimulationError
 /// that names the statement and the invocation.
 void step(Invocation& invocation, Memory& memory, const Code& code);
 
-/// Runs the invocations of a workgroup to their end, in the order that every other way to run a kernel keeps to:
-/// those that are furthest behind go first, all of one position together, in linear order, a statement each.
+/// Runs the invocations of a workgroup to their end, in the order that every other way to run a kernel keeps
+/// to: those at the least position go first, all of one position together, in linear order, a statement each.
 /// `steps`: lane-statements that may still be executed, counted down. False: they ran out.
 bool run_workgroup(const Code& code, Memory& memory, const std::array<uint32_t, 3>& workgroup,
                    const std::vector<uint64_t>& scalars, uint64_t& steps);
 
-/// "kernel `k`, line 3, `y[i] = 1`, invocation (1, 0, 0): ": where a fault happened.
+/// Returns "kernel `k`, line 3, `y[i] = 1`, invocation (1, 0, 0): ": where a fault happened.
 std::string fault_text(const Code& code, uint32_t statement, const Ids& ids, std::string_view what);
 /// Throws the error of a barrier that some live invocation did not reach.
 [[noreturn]] void fail_barrier(const Code& code, uint32_t statement, const Ids& there, const Ids& elsewhere);

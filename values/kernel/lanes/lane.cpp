@@ -92,7 +92,7 @@ class Evaluation {
         return result;
     }
 
-    /// The type that a lambda of arithmetic.hpp takes.
+    /// Returns the type that a lambda of arithmetic.hpp takes.
     template <typename F, typename R, typename A, typename... Rest>
     static A first_argument(R (F::*)(A, Rest...) const);
     template <typename F>

@@ -7,7 +7,7 @@
 
 namespace kpu::values::kernel {
 
-/// What is wrong with a statement of one invocation; who runs it adds where.
+/// A fault of a statement of one invocation; the caller adds where.
 class Fault : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -17,7 +17,7 @@ struct Ids {
     std::array<uint32_t, 3> gid{}, wgid{}, lid{};
 };
 
-/// One invocation as expressions see it.
+/// An invocation as expressions see it.
 class Lane {
   public:
     virtual ~Lane() = default;
@@ -30,7 +30,7 @@ class Lane {
     uint32_t linear = 0;  ///< place in the workgroup, x fastest
 };
 
-/// The value of an expression, as the bits of its type. Atomics happen here. Throws Fault.
+/// Returns the value of an expression, as the bits of its type. Atomics happen here. Throws Fault.
 uint64_t evaluate(const Code& code, Memory& memory, const Lane& lane, uint32_t statement, ExprIndex expr);
 /// Throws Fault with the label of the copy's operand.
 uint64_t byte_count(const Code& code, uint32_t statement, size_t operand, uint64_t bits);

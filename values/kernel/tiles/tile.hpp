@@ -16,7 +16,7 @@ using kpu::kernel::Type;
 
 struct Unwritten;
 
-/// What is wrong with an operation on the values it has; who runs it adds where.
+/// A fault of an operation on the values it has; the caller adds where.
 class TileFault : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -46,7 +46,7 @@ class Tile {  // NOLINT(bugprone-exception-escape): moves of its shape copy
     T* make_as() {
         return reinterpret_cast<T*>(make());
     }
-    /// The same bytes under another type or shape of as many.
+    /// Returns the same bytes under another type or shape of as many.
     Tile viewed(Type as, Shape as_shape) const;
     bool empty() const { return bytes_ == nullptr; }
 
@@ -55,7 +55,7 @@ class Tile {  // NOLINT(bugprone-exception-escape): moves of its shape copy
     std::shared_ptr<uint8_t[]> bytes_;
 };
 
-/// An integer scalar.
+/// Returns an integer scalar.
 int64_t integer_of(const Tile& tile, size_t at = 0);
 
 /// Calls `visit` with an object of the type's C++ type; floats of 16 and 8 bits come as their bits.
@@ -86,11 +86,12 @@ void with_storage(Type type, Visit&& visit) {
 Tile convert_tile(const Tile& from, Type to);
 /// Floats of 16 and 8 bits as f32; others as they are.
 Tile widened(const Tile& tile);
-/// Whether arithmetic takes elements to a wider type, and rounds or wraps what comes of them.
+/// True if arithmetic takes elements to a wider type, and rounds or wraps what comes of them.
 bool computes_wide(Type type);
-/// Operands of arithmetic in that type: floats as f32, whole numbers of 4 and 2 bits as i8 or u8.
+/// Returns the operands of arithmetic in that type: floats as f32, whole numbers of 4 and 2 bits as i8 or u8.
 Tile computable(const Tile& tile);
-/// What arithmetic gives, back in the type of its operands: floats of 8 bits by way of f16, as XLA has it.
+/// Converts the result of arithmetic back to the type of its operands: floats of 8 bits by way of f16, as XLA
+/// does.
 Tile computed_in(const Tile& wide, Type type);
 
 Tile unary_tile(const TileExpr& expr, const Tile& a);
@@ -113,7 +114,7 @@ Shape row_major(const Shape& shape);
 void copy_strided(uint8_t* to, const Shape& to_strides, const uint8_t* from, const Shape& from_strides,
                   const Shape& sizes, unsigned element_bytes);
 
-/// The value of an operation on values that are there already.
+/// Returns the value of an operation on values that are there already.
 Tile operate(const TileExpr& expr, std::vector<Tile>& operands);
 
 }  // namespace kpu::values::kernel

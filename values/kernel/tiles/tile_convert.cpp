@@ -47,10 +47,10 @@ Tile narrowed(const Tile& from, Type to) {
     return result;
 }
 
-/// The type of one byte with the same values; they stand in a byte each, extended by their sign.
+/// Returns the type of one byte with the same values; they stand in a byte each, extended by their sign.
 Type byte_of(Type nibble) { return contains(kpu::kernel::tile_signed, nibble) ? Type::i8 : Type::u8; }
 
-/// The lowest bits of each byte.
+/// Returns the lowest bits of each byte.
 Tile wrapped(const Tile& from, Type to) {
     Tile result(to, from.shape);
     const unsigned unused = 8 - kpu::kernel::storage_bits(to);

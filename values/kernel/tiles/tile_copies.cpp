@@ -70,7 +70,8 @@ std::vector<uint64_t> TileCopies::needed(uint32_t semaphore, int64_t index, int6
     return numbers;
 }
 
-/// Statements that were perhaps meant to count there: what did before, and what counts at others of the array.
+/// Returns the statements that were perhaps meant to count there: what did before, and what counts at others
+/// of the array.
 std::string TileCopies::who_counts_elsewhere(uint32_t semaphore, int64_t index) const {
     std::string text;
     if (const auto same = semaphores_.find({semaphore, index}); same != semaphores_.end())

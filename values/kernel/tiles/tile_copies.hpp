@@ -19,7 +19,7 @@ struct TileCopy {
     ByteWindow whole;                    ///< destination before it was cut: what lies outside becomes zeros
     uint64_t counts = 0;                 ///< bytes that the semaphore gets
     std::unique_ptr<uint8_t[]> payload;  ///< the source as it was at the start; null: nothing of it is inside
-    std::shared_ptr<const Unwritten> unwritten;  ///< of the payload
+    std::shared_ptr<const Unwritten> unwritten;  ///< state of the payload
 };
 
 /// Counts of semaphores, and copies between their start and the wait that lets them arrive.
@@ -31,7 +31,7 @@ class TileCopies {
     /// `storage`: of every buffer. Reads the source.
     const TileCopy& start(TileCopy copy, const std::vector<Bytes>& storage);
     void signal(uint32_t statement, uint32_t semaphore, int64_t index, int64_t amount);
-    /// Its count, and those of its copies on their way.
+    /// Returns its count plus those of its copies on their way.
     int64_t count(uint32_t semaphore, int64_t index) const;
     /// Copies that have to arrive, oldest first, until the count is `amount`. Throws TileFault where it never is.
     std::vector<uint64_t> needed(uint32_t semaphore, int64_t index, int64_t amount) const;
@@ -64,7 +64,7 @@ class TileCopies {
         uint32_t statement = 0;         ///< that last added to it
         std::set<uint32_t> statements;  ///< that did since it was 0
     };
-    std::map<std::pair<uint32_t, int64_t>, Semaphore> semaphores_;  ///< by buffer and index
+    std::map<std::pair<uint32_t, int64_t>, Semaphore> semaphores_;  ///< indexed by buffer and index
     std::vector<KernelRace> races_;
     bool watches_ = false;
 };

@@ -132,7 +132,7 @@ float next_after(float from, float to) {
     return float_of(away ? bits + 1 : bits - 1);
 }
 
-/// The same among the numbers of a type of 16 bits.
+/// Returns the same among the numbers of a type of 16 bits.
 Tile next_after_narrow(const Tile& a, const Tile& b) {
     Tile result(a.type, a.shape.empty() ? b.shape : a.shape);
     const Tile wide_a = widened(a), wide_b = widened(b);

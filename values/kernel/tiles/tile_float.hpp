@@ -10,7 +10,7 @@ inline float flushed(float value) {
     const uint32_t bits = bits_of(value);
     return float_of((bits & 0x7f800000u) != 0 ? bits : bits & 0x80000000u);
 }
-/// What arithmetic gives: flushed, every NaN the quiet one.
+/// Settles the result of arithmetic: flushes denormals and makes every NaN the quiet one.
 inline float settled(float value) { return float_of(kpu::kernel::canonical(bits_of(value))); }
 inline float settled(double value) { return settled(f32_of(value)); }
 

@@ -11,7 +11,8 @@
 namespace kpu::values::kernel {
 namespace {
 
-/// What stands for an element outside of the operand: NaN, the least of signed, the greatest of unsigned types.
+/// Returns the value for an element outside of the operand: NaN, the least of signed, the greatest of
+/// unsigned types.
 Tile outside_of(Type type) {
     const bool is_float = contains(kpu::kernel::tile_floats, type);
     const float least = contains(kpu::kernel::tile_signed, type) ? -HUGE_VALF : HUGE_VALF;

@@ -89,13 +89,13 @@ void TileMachine::step() {
     }
 }
 
-/// What went wrong before the kernel failed, and is perhaps why.
+/// Describes the race before the kernel's failure, which perhaps explains it.
 std::string TileMachine::first_race() const {
     if (races().empty()) return "";
     return race_text(code_, {1, 1, 1}, races().front()).sentence + "; then ";
 }
 
-/// Goes to the next statement that does something: the next trip, or behind what has ended.
+/// Goes to the next statement that does something: the next trip, or after what has ended.
 void TileMachine::settle() {
     for (;;) {
         if (frames_.empty() || next_ != frames_.back().end) {
@@ -251,8 +251,8 @@ Shape TileMachine::starts_of(const TileExpr& window) {
     return starts;
 }
 
-/// Where values that are not known would decide about the place of a copy, it is anywhere: other rows of memory, as those
-/// of a lookup are.
+/// Spreads a copy whose place would be decided by unknown values: it is anywhere: other rows of memory, as
+/// those of a lookup are.
 void TileMachine::spread(const TileExpr& window, Shape& starts) {
     const size_t rank = starts.size();
     for (size_t i = 0; i < window.operands.size(); ++i) {

@@ -21,7 +21,7 @@ class TileMachine {
     /// Throws SimulationError that names the statement.
     void step();
     void observe(StepObserver& observer) { observer_ = &observer; }
-    /// What values that are not known would decide about is chosen by this number.
+    /// Runs without known values: what they would decide is chosen by this number.
     void without_values(uint64_t seed) { anywhere_.emplace(seed); }
     /// Copies that have to arrive before the next statement can be executed, by number.
     std::vector<uint64_t> awaited();
@@ -36,7 +36,7 @@ class TileMachine {
   private:
     struct Frame {
         enum class Kind : uint8_t { block, loop, while_ } kind = Kind::block;
-        uint32_t statement = 0, end = 0;  ///< its own, and the first behind its body
+        uint32_t statement = 0, end = 0;  ///< its own, and the first after its body
         uint32_t after = 0;               ///< where to go on then
         int64_t value = 0, to = 0;        ///< loop
     };
@@ -52,7 +52,7 @@ class TileMachine {
     int64_t semaphore_index(const kpu::kernel::TileStatement& t, ExprIndex index);
 
     Tile value(ExprIndex index);
-    /// A place, bound or number of a semaphore.
+    /// Returns a place, bound or number of a semaphore.
     int64_t integer(ExprIndex index) { return integer_of(deciding(index)); }
     Tile deciding(ExprIndex index);
     Tile load(const TileExpr& expr);
@@ -60,7 +60,7 @@ class TileMachine {
 
     // tile_masked.cpp
     struct MaskedPlaces {
-        std::vector<uint32_t> elements, lanes;  ///< of the buffer; of the window
+        std::vector<uint32_t> elements, lanes;  ///< elements of the buffer; lanes of the window
     };
     Tile masked_load(const TileExpr& expr);
     void masked_store(const kpu::kernel::CodeStatement& s, const kpu::kernel::TileStatement& t);
@@ -75,10 +75,10 @@ class TileMachine {
 
     const Code& code_;
     const kpu::kernel::TileCode& tiles_;
-    std::vector<Bytes> storage_;  ///< of every buffer
+    std::vector<Bytes> storage_;  ///< bytes of every buffer
     std::vector<uint8_t> workgroup_;
     std::vector<Tile> variables_;
-    std::vector<Tile> literals_;  ///< by their number
+    std::vector<Tile> literals_;  ///< indexed by their number
     std::vector<Frame> frames_;
     std::optional<UnwrittenMap> unwritten_;  ///< nothing: nobody looks for it
     TileCopies copies_;

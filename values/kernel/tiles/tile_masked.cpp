@@ -6,7 +6,7 @@
 
 namespace kpu::values::kernel {
 
-/// Where the mask is true; only these have to be inside.
+/// Returns the places where the mask is true; only these have to be inside.
 TileMachine::MaskedPlaces TileMachine::masked_places(uint32_t buffer, ExprIndex index, const Tile& mask) {
     const TileExpr& window = tiles_.exprs[index];
     const Shape starts = starts_of(window);

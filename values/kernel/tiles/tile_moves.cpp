@@ -55,7 +55,7 @@ Tile iota(const TileExpr& expr) {
     return convert_tile(index, expr.type);
 }
 
-/// The same where one type has less than a byte.
+/// Returns the same where one type has less than a byte.
 Tile bitcast_bits(const TileExpr& expr, const Tile& x) {
     const unsigned from = kpu::kernel::tile_bits(x.type), to = kpu::kernel::tile_bits(expr.type);
     if (from == to) return convert_tile(x, expr.type);
@@ -81,7 +81,8 @@ Tile bitcast_bits(const TileExpr& expr, const Tile& x) {
     return convert_tile(result, expr.type);
 }
 
-/// To a narrower type each row becomes rows of its parts, low ones first; back, the other way round.
+/// Reinterprets the bits: to a narrower type each row becomes rows of its parts, low ones first; back, the
+/// other way round.
 Tile bitcast(const TileExpr& expr, const Tile& x) {
     for (const Type type : {x.type, expr.type})
         if (contains(kpu::kernel::tile_nibbles, type)) return bitcast_bits(expr, x);

@@ -8,7 +8,7 @@
 namespace kpu::values::kernel {
 namespace {
 
-/// Moves the dimensions that are reduced behind the others.
+/// Moves the reduced dimensions to the end.
 Tile reduced_last(const TileExpr& expr, const Tile& x, int64_t& length) {
     TileExpr move;
     move.op = Op::transpose;
@@ -74,7 +74,7 @@ T start_of(Op op, bool boolean) {
     return op == Op::reduce_and ? static_cast<T>(~T{0}) : T{0};
 }
 
-/// The first NaN, else the first of equals.
+/// Returns the first NaN, else the first of equals.
 template <typename T>
 int32_t extreme(Op op, const T* in, int64_t size, int64_t step) {
     int64_t best = 0;
@@ -107,7 +107,7 @@ Tile argument(const TileExpr& expr, const Tile& given) {
     return result;
 }
 
-/// One line of a cumulative operation; `step` is negative from the end.
+/// Computes one line of a cumulative operation; `step` is negative from the end.
 void cumulate(Op op, const float* in, float* out, int64_t size, int64_t step) {
     double sum = op == Op::cumulative_prod ? 1 : 0;
     float most = 0;

@@ -9,7 +9,7 @@
 namespace kpu::values::kernel {
 namespace {
 
-/// An integer in the order of the values: of floats all NaN last, zeros and subnormals equal.
+/// Returns an integer in the order of the values: of floats all NaN last, zeros and subnormals equal.
 Tile ordered(const Tile& tile) {
     const Tile x = widened(tile);
     Tile keys(Type::i32, x.shape);

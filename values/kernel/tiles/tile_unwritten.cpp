@@ -81,7 +81,7 @@ class Spread {
         return mask;
     }
 
-    /// Only the side that is taken counts.
+    /// Marks the elements of a selection: only the side that is taken counts.
     Mask selected() const {
         Mask mask(count_);
         for (size_t i = 0; i < count_; ++i)
@@ -106,7 +106,7 @@ class Spread {
         return mask;
     }
 
-    /// All bits of each element that depends on unwritten ones.
+    /// Returns a tile with all bits set in each element that depends on unwritten ones.
     static Tile as_bits(const Tile& tile) {
         Tile bits(tile.type, tile.shape);
         const unsigned bytes = tile.element_bytes();
@@ -124,7 +124,8 @@ class Spread {
         return mask;
     }
 
-    /// The same move of the masks. Operands from `first_place` up to `after_places` say where: results depend on them.
+    /// Returns the same move of the masks. Operands from `first_place` up to `after_places` say where:
+    /// results depend on them.
     Mask moved(size_t first_place, size_t after_places) const {
         std::vector<Tile> masks = in_;
         Mask places;
@@ -147,7 +148,7 @@ class Spread {
         return operand >= first_place && (all_behind || operand < after_places);
     }
 
-    /// Along dimensions, as the operation's own numbers say.
+    /// Moves the mask along dimensions, as the operation's own numbers say.
     Mask along(Op op, Type type, const Tile& x, const Shape& shape) const {
         TileExpr expr = expr_;
         expr.op = op;
@@ -162,7 +163,7 @@ class Spread {
         return from_bits(operate(expr, operands));
     }
 
-    /// One unwritten key can change the place of all others in its row.
+    /// Marks the rows of a sort: one unwritten key can change the place of all others in its row.
     Mask sorted() const {
         const auto axis = static_cast<size_t>(expr_.dims[0]);
         const Shape& shape = in_[0].shape;

@@ -56,8 +56,9 @@ std::vector<uint64_t> bytes_of(const ByteWindow& window) {
     return places;
 }
 
-/// Where a window begins along each of its dimensions, if these are digits of one number: every stride a multiple of
-/// the next one, and no dimension so long that it reaches into the one before. False: they are not.
+/// Finds where a window begins along each of its dimensions, if these are digits of one number: every stride
+/// a multiple of the next one, and no dimension so long that it reaches into the one before. False: they are
+/// not.
 bool digits_of(const ByteWindow& window, Shape& starts) {
     starts.assign(window.sizes.size() + 1, 0);
     auto rest = static_cast<int64_t>(window.first / window.element_bytes);

@@ -13,14 +13,14 @@ struct ByteWindow {
 
     uint64_t count() const { return static_cast<uint64_t>(kpu::kernel::elements_of(sizes)); }
     uint64_t bytes() const { return count() * element_bytes; }
-    /// The byte behind its last one.
+    /// Returns the offset after its last byte.
     uint64_t end() const;
     bool overlaps(const ByteWindow& other) const;
-    /// The same elements with dimensions joined that lie behind each other without a gap, and none of size 1.
+    /// Returns the same elements with adjoining dimensions joined, and none of size 1.
     ByteWindow merged() const;
 };
 
-/// Of the window's sizes, what lies inside the buffer's shape.
+/// The part of a window that lies inside the buffer's shape.
 struct WindowPart {
     Shape low, size;
 };

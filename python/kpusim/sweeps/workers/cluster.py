@@ -63,7 +63,7 @@ class DaskWorkers:
         self._client.register_plugin(_plugin(distributed, files), name=PLUGIN)
 
     def evaluate(self, tasks: Iterable[Task]) -> Iterator[list[Outcome]]:
-        """As of Workers."""
+        """Implement Workers."""
         waiting = iter(tasks)
         pending: dict[Any, Task] = {}
         deaths: dict[int, int] = {}
@@ -83,7 +83,7 @@ class DaskWorkers:
                 yield outcomes
 
     def close(self) -> None:
-        """As of Workers."""
+        """Implement Workers."""
         self._client.close()
 
     def _submit(self, task: Task, pending: dict[Any, Task]) -> None:
@@ -100,7 +100,7 @@ class DaskWorkers:
     def _outcome(
         self, future: Any, task: Task, pending: dict[Any, Task], deaths: dict[int, int]
     ) -> Outcome | None:
-        """What came of a task; None where it is tried again."""
+        """Return what came of a task; None where it is tried again."""
         try:
             outcome: Outcome = future.result()
             return outcome

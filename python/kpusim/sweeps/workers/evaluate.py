@@ -1,4 +1,4 @@
-"""One point: a program on a design, compiled and simulated. What points share is made once."""
+"""Evaluation of a point: a program on a design, compiled and simulated. What points share is made once."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ How = Literal["simulate", "estimate"]
 KEPT = 16  #: programs that a worker keeps, each with its network in the types of the device
 _UNIT = re.compile(r"units\.(?:e\d+_)?(l1|l2|[a-z_]+?)\d*\.(.+)")
 _AREA_OF_UNIT = re.compile(r"area\.(?!total_|low_|high_)\w+_mm2")
-#: What a run takes at the low and high corner of the energy table.
+#: Statistics of a run at the low and high corner of the energy table.
 BAND = ("energy.low_uj", "energy.high_uj", "power.low_w", "power.high_w")
 _LEFT_OUT = ("busy.", "units.", "power.bin_us")  #: one column for each unit: another device has others
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker is given.
+    """Input of a worker.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Task:
     retarget: bool = False
 
     def command(self) -> str:
-        """The command that runs it alone."""
+        """Return the command that runs it alone."""
         words = ["kpusim", "run", self.program, "--platform", self.platform]
         for name, value in self.sets.items():
             words += ["--set", f"{name}={text_of(value)}"]
@@ -83,7 +83,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What came of it.
+    """Outcome of a task.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Evaluator:
         return changed
 
     def _program(self, task: Task, platform: Platform) -> Program:
-        """The program for a platform: compiled again only where that may change it."""
+        """Return the program for a platform: compiled again only where that may change it."""
         source = (task.program, task.mode, key_of(task.options))
         made_for = (source, without_energy(platform.text()))
         if self._last is not None and self._last[0] == made_for:
@@ -178,17 +178,17 @@ class Evaluator:
 
 
 def without_energy(text: str) -> str:
-    """A platform's text without what only prices its actions: programs do not depend on it."""
+    """Return a platform's text without what only prices its actions: programs do not depend on it."""
     return re.sub(r"(?m)^energy \{\n(?:  .*\n)*\}\n", "", text)
 
 
 def estimated(program: Program, platform: Platform) -> dict[str, float]:
-    """What the compiler predicts of a program."""
+    """Return what the compiler predicts of a program."""
     said = _core.describe(program._core)
     cycles = said["estimated_total_cycles"]
     if not cycles:
         raise UserError(
-            f"{program.origin}: the compiler predicts networks, and this is none. Fix: use fidelity: "
+            f"{program.origin}: the compiler predicts networks, and this is not one. Fix: use fidelity: "
             f"simulate."
         )
     time_us = cycles / platform.core_mhz
@@ -226,7 +226,7 @@ def simulated(task: Task, program: Program, platform: Platform) -> dict[str, flo
 
 
 def is_column(key: str) -> bool:
-    """Whether a statistic has a column: those of each unit have none, as another device has other units."""
+    """Return whether a statistic has a column: those of each unit differ between devices."""
     return not key.startswith(_LEFT_OUT) and _AREA_OF_UNIT.fullmatch(key) is None
 
 

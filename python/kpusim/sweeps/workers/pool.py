@@ -54,7 +54,7 @@ class LocalWorkers:
         self._deaths: dict[int, int] = {}
 
     def evaluate(self, tasks: Iterable[Task]) -> Iterator[list[Outcome]]:
-        """As of Workers."""
+        """Implement Workers."""
         waiting = iter(tasks)
         again: deque[Task] = deque()
         while True:
@@ -70,7 +70,7 @@ class LocalWorkers:
                 yield outcomes
 
     def close(self) -> None:
-        """As of Workers."""
+        """Implement Workers."""
         for worker in self._workers:
             worker.process.kill()
             worker.connection.close()
@@ -91,7 +91,7 @@ class LocalWorkers:
             pass  # it is dead: _received() finds out
 
     def _received(self, again: deque[Task]) -> list[Outcome]:
-        """What has come, after a wait for anything. Tasks of workers that died go to `again`."""
+        """Return what has come, after a wait for anything. Tasks of workers that died go to `again`."""
         busy = {worker.connection: worker for worker in self._workers if worker.tasks}
         ready = wait(list(busy), timeout=None if self._timeout is None else 0.2)
         outcomes: list[Outcome] = []
@@ -112,7 +112,7 @@ class LocalWorkers:
         return outcomes
 
     def _replaced(self, worker: _Worker, again: deque[Task], why: str) -> list[Outcome]:
-        """A new process in place of one; its tasks come again, but for one that has ended too many."""
+        """Return a new process in place of one; its tasks come again, but for one that has ended too many."""
         worker.process.kill()
         worker.process.wait()
         worker.connection.close()
@@ -131,7 +131,7 @@ class LocalWorkers:
 
 
 def _started() -> _Worker:
-    """A new process. It is no fork: nothing of the caller's main module runs in it."""
+    """Return a new process. It is no fork: nothing of the caller's main module runs in it."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
