@@ -117,7 +117,7 @@ Source base_source(const std::string& name, const std::string& origin, const Rea
     return find_source(name, reading.search_paths);
 }
 
-/// The changes of a file, put on the platform that it extends.
+/// Returns the changes of a file, put on the platform that it extends.
 Draft extended(Platform changes, const Source& source, const LinkedText& linked,
                const schema::ParseInfoTree& places, Reading& reading) {
     Diagnostics diagnostics;

@@ -11,7 +11,7 @@ using graph::Graph;
 using graph::Node;
 using graph::ValueId;
 
-/// Whether the node, given minus infinity, makes what it makes of a very low number.
+/// True if the node, given minus infinity, makes what it makes of a very low number.
 bool absorbs(const Node& node) {
     const OfLow of_low = node.spec().traits.of_low;
     return of_low == OfLow::absorbed || of_low == OfLow::never_low;

@@ -101,7 +101,7 @@ class Fusion {
         return options_.l1_bytes > 0 && 2 * (whole + 2 * few * row) <= options_.l1_bytes;
     }
 
-    /// A group stands where its last node stood: all that it reads is there.
+    /// Places a group where its last node stood: all that it reads is there.
     void place() {
         std::vector<Node> ordered;
         uint32_t number = 0;

@@ -17,7 +17,7 @@
 namespace kpu::pipeline {
 namespace {
 
-/// Without the first ones.
+/// Samples without the first ones.
 class LaterSamples : public quantize::Samples {
   public:
     LaterSamples(const quantize::Samples& all, size_t first) : all_(all), first_(first) {}

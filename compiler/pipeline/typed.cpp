@@ -13,7 +13,7 @@
 namespace kpu::pipeline {
 namespace {
 
-/// On standard error, or in the file of --print-graph with its constants beside it.
+/// Prints on standard error, or in the file of --print-graph with its constants beside it.
 void print(const CompileOptions& options, const std::string& title, const graph::Graph& graph,
            const graph::TextHead& head) {
     const std::string& path = options.print_graph;
@@ -183,7 +183,7 @@ std::string counted(const compiler::Target& target) {
     return text;
 }
 
-/// Whether nothing is written or measured on the way, but the graph made.
+/// True if nothing is written or measured on the way, but the graph made.
 bool can_be_kept(const CompileOptions& options) {
     return options.needs_values() == nullptr && options.print_after.empty();
 }

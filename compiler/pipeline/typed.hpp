@@ -24,7 +24,7 @@ struct Typed {
     std::string device;  ///< properties of the device that counted: the same text, the same graph
 };
 
-/// Options of passes for a device, as far as both halves need them.
+/// Returns the options of passes for a device, as far as both halves need them.
 passes::Options pass_options(values::ComputeBackend& backend, const CompileOptions& chosen,
                              const compiler::Target& target, ElemType precision);
 /// Prints what --print-after asks for, or writes it to the file of --print-graph. `head` says which model it is.
@@ -32,7 +32,7 @@ passes::Options pass_options(values::ComputeBackend& backend, const CompileOptio
 passes::AfterPass after_pass(const CompileOptions& options, const graph::TextHead& head);
 
 /// The network of `import`, or what `place` (of LoadRequest::kept) has of it if nothing that counts is another. What is decided for the
-/// user goes to `notes`, also before an error. Throws UserError.
+/// is decided for the user goes to `notes`, also before an error. Throws UserError.
 std::shared_ptr<const Typed> typed(const Import& import, const CompileOptions& options, std::any* place,
                                    const std::string& origin, const compiler::Target& target,
                                    Diagnostics& notes, const graph::TextHead& head);

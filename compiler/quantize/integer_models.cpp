@@ -20,7 +20,7 @@ bool is_conversion(const Node& node) {
     return node.spec().name == "quantize" || node.spec().name == "dequantize";
 }
 
-/// Whether each operand may have an integer type of its own.
+/// True if each operand may have an integer type of its own.
 bool mixes_types(const Node& node) { return node.spec().macs != nullptr || is_conversion(node); }
 
 bool is_convertible(const Value& value) {

@@ -99,7 +99,7 @@ class Planner {
     }
 
     /// A product of two results, one of them probabilities, as in attention: 256 steps up to the largest of many numbers whose sum is
-    /// 1 leave few to the others.
+    /// largest of many numbers whose sum is 1 leave few to the others.
     bool weighs_by_probabilities(const Node& node) const {
         if (!is_product(node.spec()) || is_constant(node.inputs[1])) return false;
         ValueId id = node.inputs[0];

@@ -28,7 +28,7 @@ struct Follow {
 struct Strand {
     int64_t extent = 0;
     int64_t quantum = 1;                                   ///< strips of a multiple of it fill the array
-    std::map<graph::ValueId, std::vector<Follow>> inputs;  ///< what the step reads; nothing: it is read whole
+    std::map<graph::ValueId, std::vector<Follow>> inputs;  ///< inputs of the step; nothing: it is read whole
     std::map<graph::ValueId, Follow> outputs;
 };
 

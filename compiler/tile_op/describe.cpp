@@ -164,7 +164,7 @@ class Describer {
         if (node_.inputs.size() > spec_.addend) broadcast(spec_.addend);
     }
 
-    /// Elements and scales of block formats: an axis counts blocks along their dimension.
+    /// Describes elements and scales of block formats: an axis counts blocks along their dimension.
     void blocks_of_elements() {
         const Dims y = out();
         const size_t along = axis_of(y, node_.attrs);
@@ -326,7 +326,7 @@ class Describer {
         }
     }
 
-    /// Each pixel on one side has `block` x `block` on the other; channels stay whole.
+    /// Relates pixels: each on one side has `block` x `block` on the other; channels stay whole.
     void blocks(size_t wide_side) {
         const int64_t block = node_.attrs.integer("block", 1);
         Windows &x = result_.inputs[0], &y = result_.outputs[0];

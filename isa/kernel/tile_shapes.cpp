@@ -44,7 +44,7 @@ using namespace tile_rules;
 
 namespace {
 
-/// Equal shapes, or scalars beside them.
+/// Joins equal shapes, or scalars beside them.
 Shape joined(const Operands& in) {
     Shape shape;
     for (const TileExpr* operand : in)

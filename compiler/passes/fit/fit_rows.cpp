@@ -31,8 +31,9 @@ class Parts {
         return add("reshape", {x}, graph::attributes({graph::ints("target_shape", shape)}));
     }
 
-    /// (x - mean) / sqrt(mean((x - mean)^2) + epsilon) over these dimensions. Squares stay inside of reduce_l2, which
-    /// sums them up wider than f16; what it adds up is scaled so that the root of the sum is no f16's end.
+    /// Computes (x - mean) / sqrt(mean((x - mean)^2) + epsilon) over these dimensions. Squares stay inside of
+    /// reduce_l2, which sums them up wider than f16; what it adds up is scaled so that the root of the sum is
+    /// no f16's end.
     /// Not centred: the mean counts as 0.
     ValueId normalised(ValueId x, const std::vector<int64_t>& axes, double epsilon, bool centre = true) {
         const Dims shape = rewriter_.graph.value(x).shape;

@@ -135,7 +135,7 @@ int64_t reduced_elements(const Dims& shape, const std::vector<bool>& reduced) {
     return elements;
 }
 
-/// Some steps of it are the result, so those of parts are too.
+/// True if some steps of it are the result, so those of parts are too.
 bool chooses(const Node& node) { return node.spec().traits.in_steps == InSteps::moved; }
 
 }  // namespace

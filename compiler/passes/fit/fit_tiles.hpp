@@ -64,7 +64,7 @@ bool fit_backwards(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_border(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_long_resize(Rewriter& rewriter, NodeId id, const TileRoom& room);
 bool fit_pooled_line(Rewriter& rewriter, NodeId id, const TileRoom& room);
-/// Running sums of long rows: of parts, and of their sums.
+/// Fits running sums of long rows: of parts, and of their sums.
 bool fit_running_sum(Rewriter& rewriter, NodeId id, const TileRoom& room);
 /// Fits softmax and norms of long rows: reductions, and elementwise nodes, which can be cut anywhere.
 bool fit_softmax(Rewriter& rewriter, NodeId id, const TileRoom& room);

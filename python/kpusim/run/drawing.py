@@ -12,7 +12,7 @@ COLOURS = ("#2a9d4a", "#5fb3c9", "#c8423a", "#e5b73b", "#e3e3e3")
 
 
 def shares(run: RunView) -> dict[str, list[float]]:
-    """Of every unit, the share of the run that it spent in each kind of time, in order of the legend."""
+    """Return the share of the run that every unit spent in each kind of time, in order of the legend."""
     total = run.cycles
     found: dict[str, list[float]] = {}
     units = run.stats.under("units")

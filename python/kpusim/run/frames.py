@@ -19,7 +19,7 @@ Table = Literal["ops", "stalls", "power", "events", "traffic", "banks"]
 
 
 def frame_of(run: RunView, table: str) -> DataFrame:
-    """One table of the run as a ``pandas.DataFrame``."""
+    """Return one table of the run as a ``pandas.DataFrame``."""
     makers: dict[str, Callable[[], DataFrame]] = {
         "ops": lambda: framed(ops_rows(run)),
         "stalls": lambda: framed(stall_columns(run)),
@@ -50,12 +50,12 @@ def ops_rows(run: RunView) -> list[dict[str, Any]]:
 
 
 def stall_columns(run: RunView) -> dict[str, Any]:
-    """What every unit did when, and why: the columns of the stall trace."""
+    """Return the columns of the stall trace: the states of every unit, and their causes."""
     return dict(vars(run.events.intervals))
 
 
 def event_columns(run: RunView) -> dict[str, Any]:
-    """The records, with units and operations by name beside their numbers."""
+    """Return the records, with units and operations by name beside their numbers."""
     events = run.events
     columns: dict[str, Any] = {name: events.records[name] for name in events.records.dtype.names or ()}
     for name, numbers, names in (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Of causes, as on the page of `explain`; others are grey.
+#: Colours of causes, as on the page of `explain`; others are grey.
 CAUSES = {
     "busy.useful": "#2f7d4f", "busy.fill_drain": "#8fc46b", "busy.padding": "#d3c64f",
     "busy.overhead": "#9aa86a", "busy.compute": "#2f7d4f", "stalled.memory": "#c0392b",
@@ -44,7 +44,7 @@ def figure_of(run: RunView, kind: str) -> Figure:
 
 
 def axes_of(run: RunView, axes: Axes | None, size: tuple[float, float] = (9, 4.5)) -> Axes:
-    """The axes to draw into: those given, or those of a new figure."""
+    """Return the axes to draw into: those given, or those of a new figure."""
     if run.mode == "functional":
         raise UserError("a functional run has no time to plot. Fix: use mode values+timing or timing.")
     figures = extra("matplotlib.figure", "plot")
@@ -55,12 +55,12 @@ def axes_of(run: RunView, axes: Axes | None, size: tuple[float, float] = (9, 4.5
 
 
 def title_of(run: RunView) -> str:
-    """What ran on what."""
+    """Say what ran on what."""
     return f"{run.program} on {run.platform}: {run.cycles:,} cycles"
 
 
 def draw_units(run: RunView, axes: Axes | None) -> Axes:
-    """Where each unit's time went."""
+    """Draw where each unit's time went."""
     axes = axes_of(run, axes)
     found = shares(run)
     names = list(found)
@@ -76,7 +76,7 @@ def draw_units(run: RunView, axes: Axes | None) -> Axes:
 
 
 def draw_ops(run: RunView, axes: Axes | None) -> Axes:
-    """The operations to which most cycles are charged."""
+    """Return the operations to which most cycles are charged."""
     axes = axes_of(run, axes)
     most = 20
     rows = sorted(run.ops, key=lambda row: -row.charged_cycles)[:most]
@@ -119,7 +119,7 @@ def draw_power(run: RunView, axes: Axes | None, by: str = "source") -> Axes:
 
 
 def draw_timeline(run: RunView, axes: Axes | None, units: Iterable[str] = ()) -> Axes:
-    """What each unit did over time, a row each: cause by colour; idle time is empty."""
+    """Draw the states of each unit over time, a row each: cause by colour; idle time is empty."""
     timeline = run.timeline
     patterns = list(units)
     chosen = [
@@ -149,7 +149,7 @@ def draw_timeline(run: RunView, axes: Axes | None, units: Iterable[str] = ()) ->
 
 
 def draw_stalls(run: RunView, axes: Axes | None) -> Axes:
-    """Where each unit's time went, cause by cause; idle time is left out."""
+    """Draw where each unit's time went, cause by cause; idle time is left out."""
     axes = axes_of(run, axes, (10, 5))
     units = dict.fromkeys(key.split(".", 1)[0] for key in run.stats.under("units"))
     causes = [name for name in _core.cause_names() if not name.startswith("idle.") and name in CAUSES]
@@ -219,7 +219,7 @@ def draw_roofline(run: RunView, axes: Axes | None) -> Axes:
 
 
 def draw_memory(run: RunView, axes: Axes | None, level: Level = "dram") -> Axes:
-    """Which addresses of a level were read and written when."""
+    """Draw which addresses of a level were read and written when."""
     traffic = run.traffic
     axes = axes_of(run, axes, (10, 4.5))
     handles = []
@@ -238,7 +238,7 @@ def draw_memory(run: RunView, axes: Axes | None, level: Level = "dram") -> Axes:
 
 
 def draw_banks(run: RunView, axes: Axes | None, count: str = "bursts") -> Axes:
-    """What the banks of DRAM did over time, a row each, channel by channel."""
+    """Draw what the banks of DRAM did over time, a row each, channel by channel."""
     banks = run.traffic.banks
     known = {"bursts": banks.counts["reads"] + banks.counts["writes"], **banks.counts}
     if not isinstance(count, str) or count not in known:

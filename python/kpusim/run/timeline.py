@@ -45,7 +45,7 @@ class Intervals:
         self.blamed: list[str] = columns["blamed"]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Count the stretches."""
         return len(self.unit)
 
     def __repr__(self) -> str:

@@ -185,7 +185,7 @@ def in_order(derived: Sequence[Derived]) -> list[Derived]:
 
 
 def parameter_values(platform: Platform) -> dict[str, Quantity]:
-    """The numbers of a platform by path; of several engines the first."""
+    """Return the numbers of a platform by path; of several engines the first."""
     units = units_of_numbers()
     found: dict[str, Quantity] = {}
     path: list[str] = []

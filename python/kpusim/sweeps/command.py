@@ -228,7 +228,7 @@ def _time(seconds: float) -> str:
 
 
 def _dry_run(spec: Spec) -> int:
-    """What a sweep would run, and the time of its first point on this machine."""
+    """Tell what a sweep would run, and the time of its first point on this machine."""
     from kpusim.sweeps.running import task_of
     from kpusim.sweeps.workers.evaluate import Evaluator
 

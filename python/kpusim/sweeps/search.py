@@ -59,7 +59,7 @@ def search(running: Evaluating) -> Iterator[None]:
 
 
 def _values(running: Evaluating, judge: Judge, design: Design | None, how: How) -> list[float]:
-    """The objectives of a design; one that fails, or keeps not its constraints, is the worst."""
+    """Return the objectives of a design; one that fails, or keeps not its constraints, is the worst."""
     worst = [WORST] * len(running.spec.objectives)
     if design is None:
         return worst

@@ -276,7 +276,7 @@ class Reader:
         return tuple(axes), self._in_order(axes, derived)
 
     def _in_order(self, axes: Sequence[Axis], derived: Sequence[Derived]) -> tuple[Derived, ...]:
-        """Values that follow, each behind those that it needs."""
+        """Sort values that follow from others, each after those that it needs."""
         numbers = units_of_numbers().keys() | {axis.name for axis in axes}
         for item in derived:
             with at("axes", item.kind.name):

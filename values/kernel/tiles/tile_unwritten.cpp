@@ -95,7 +95,7 @@ class Spread {
         return logic && in_[0].type == Type::boolean;
     }
 
-    /// Of and, or: a written false, or true, decides alone.
+    /// Marks the elements of `and` and `or`: a written false, or true, decides alone.
     Mask decided() const {
         const bool decides = expr_.op == Op::bit_or || expr_.op == Op::logical_or;
         Mask mask(count_);
