@@ -120,7 +120,7 @@ struct OpcodeSpec {
     uint32_t passes = 1;  ///< default of the platform's cost table: times the operands are read
     EnergyKeys energy;
 
-    Traits traits;  ///< what compilers ask
+    Traits traits;  ///< answers to what compilers ask
 };
 
 /// Returns the row's entry for operand i; variadic operands repeat the last one of the row.

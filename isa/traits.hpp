@@ -7,25 +7,25 @@
 
 namespace kpu {
 
-/// What of its operands an element of Y depends on: along what an operation can be computed tile by tile.
+/// The part of the operands that an element of Y depends on: along what an operation can be computed tile by tile.
 enum class Needs : uint8_t {
     image,          ///< all with its index of the first dimension
     place,          ///< the element at its place of each operand; smaller operands are broadcast
     block,          ///< block formats: elements of its block, and their scale
     matrix,         ///< a row of A, a column of B
-    window,         ///< of X, with W: convolutions
+    window,         ///< a window of X, with W: convolutions
     pool,           ///< a window of X, each channel for itself
     row,            ///< all along `axis`
-    before,         ///< those up to its place along `axis`: running sums
+    before,         ///< all up to its place along `axis`: running sums
     reduced,        ///< all along `axes` or `axis`, which Y lacks or has with size 1
     resized,        ///< neighbours of where X is scaled to Y
-    permuted,       ///< one element of X: that of `perm`,
-    sliced,         ///< of `starts` and `steps`,
-    padded,         ///< of `pads`, or none,
-    gathered,       ///< of an index for all that lies behind it,
-    picked,         ///< of an index of its own,
-    out_of_pixels,  ///< of the channels of a pixel (`block`),
-    into_pixels,    ///< of the pixels of a block
+    permuted,       ///< one element of X: that of `perm`
+    sliced,         ///< one element of X: that of `starts` and `steps`
+    padded,         ///< one element of X: that of `pads`, or none
+    gathered,       ///< elements of X by an index for all that lies after it
+    picked,         ///< one element of X, by an index of its own
+    out_of_pixels,  ///< one element of X: of the channels of a pixel (`block`)
+    into_pixels,    ///< one element of X: of the pixels of a block
 };
 
 /// Its part in a group of nodes that are computed together, and stay on chip between each other.
@@ -42,17 +42,17 @@ enum class Shares : uint8_t {
     output,  ///< operands are regions of the result
 };
 
-/// What becomes of a very low operand, which a mask puts in the place of minus infinity.
+/// The fate of a very low operand, which a mask puts in the place of minus infinity.
 enum class OfLow : uint8_t {
     unknown,
     low,              ///< low, and minus infinity of minus infinity; of any data operand
     low_of_first,     ///< the same, of the first operand
     low_if_positive,  ///< the same of the first, if the second is a positive constant
-    absorbed,         ///< what minus infinity makes
+    absorbed,         ///< the result is what minus infinity makes
     never_low,        ///< the same, and no result is ever low
 };
 
-/// What arithmetic in steps (integers with a scale) makes of it.
+/// The loss by arithmetic in steps (integers with a scale).
 enum class InSteps : uint8_t {
     floats,        ///< an error of a step may become anything: computed in floats
     by_constant,   ///< smooth if the second operand is a constant
@@ -65,8 +65,8 @@ enum class InSteps : uint8_t {
 /// Whether a scale above 0 of each channel, the last dimension, can be taken out: f(s * X) = s * f(X).
 enum class Homogeneous : uint8_t {
     no,
-    first,     ///< of the first operand alone
-    together,  ///< of all data operands at once
+    first,     ///< out of the first operand alone
+    together,  ///< out of all data operands at once
 };
 
 /// Whether results are finite.
@@ -89,9 +89,9 @@ struct Traits {
     bool requantizes =
         false;  ///< integers with scales are read as real numbers, results rounded to the steps of Y
     bool converts = false;   ///< elements of X in another type
-    bool copies = false;     ///< what it makes are elements of its operands, or means of a few
+    bool copies = false;     ///< results are elements of its operands, or means of a few
     bool reorders = false;   ///< Y is all elements of X, in another order or shape
-    bool vectors = false;    ///< operands behind X are one number for each channel or index along `axis`
+    bool vectors = false;    ///< operands after X are one number for each channel or index along `axis`
     bool any_order = false;  ///< dimensions may be permuted, and `axis`, `axes`, `pads`, `sizes` with them
     bool strips = false;     ///< some rows of Y are the same opcode, attributes adapted, on some rows of X
     bool bounds = false;     ///< Y = X within `min_val` (0) and `max_val` (infinity)

@@ -97,7 +97,7 @@ std::vector<NumberField> numbers_at(Platform& platform, std::string_view path) {
     return found;
 }
 
-/// What a field has that nobody has set.
+/// Returns what a field has that nobody has set.
 std::optional<double> default_of(const ParameterInfo& row, schema::Fill fill) {
     double value = 0;
     const std::string& text = row.default_value;

@@ -28,7 +28,7 @@ class LinkedValues {
     struct Touched;
     void copy_formulas(Platform& platform, int from, int to, const Touched& touched);
     void scale(Platform& platform, const LinkedValue& scale, schema::Fill fill, Touched& touched);
-    std::map<std::string, LinkedValue> formulas_;  ///< by path, engines with their number
+    std::map<std::string, LinkedValue> formulas_;  ///< formulas by path, engines with their number
 };
 
 }  // namespace kpu::platforms

@@ -12,7 +12,7 @@
 namespace kpu::platforms {
 namespace {
 
-/// What limits an array: a field, the bytes that it brings in a cycle of the array, those that are needed.
+/// The limit of an array: a field, the bytes that it brings in a cycle of the array, those that are needed.
 struct Narrow {
     std::string field;
     double brings, needs;

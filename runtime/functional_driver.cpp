@@ -61,7 +61,7 @@ class UntimedDriver final : public Driver {
     Diagnostics findings() const override;
     std::vector<values::Executor::Results> results() const override { return tasks_.results(); }
 
-    /// What operations made, without its time.
+    /// Returns what operations made, without its time.
     std::vector<traces::OpRow> op_rows() const override {
         std::vector<traces::OpRow> rows(program_.ops.size());
         for (size_t i = 0; i < rows.size(); ++i) {

@@ -465,7 +465,7 @@ class Search {
     std::vector<size_t> sums_, free_, rows_;
     std::vector<std::vector<size_t>> turned_;  ///< rows_ in other orders
     std::vector<Tiling> best_;                 ///< the fastest first
-    std::vector<Tiling> alone_;                ///< of those on one of several engines
+    std::vector<Tiling> alone_;                ///< the fastest on one of several engines
     uint64_t least_ = std::numeric_limits<uint64_t>::max();
 };
 

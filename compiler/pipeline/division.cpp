@@ -82,9 +82,9 @@ class Divisions {
     }
 
   private:
-    /// Of the cycles, to make more plans, and to take one: effort 2 gains more where an operation has more staging.
+    /// Share of the cycles to make more plans for, and to take one for: effort 2 gains more where an operation has more staging.
     static constexpr double least_gain = 0.03;
-    /// Of DRAM's time, for its energy, where a program takes hardly longer.
+    /// Share of DRAM's time to take a plan for, as it is energy, where a program takes hardly longer.
     static constexpr double much_of_dram = 0.2, as_fast = 1.008;
 
     /// Shrinks the staging. Tries from the first gain on, as long as there is one: of many engines even a
@@ -209,7 +209,7 @@ class Divisions {
     const compiler::Guide& guide_;
     const Part all_;
     std::optional<Division> best_;
-    double cycles_ = 0, dram_ = 0;  ///< of the best
+    double cycles_ = 0, dram_ = 0;  ///< the best one's
     uint64_t left_ = 0;
 };
 

@@ -27,7 +27,7 @@ struct CompileOptions {
     int64_t group_size = 32;  ///< channels that share a scale of int4
     std::string keep;         ///< NAME=TYPE,...
     std::optional<Accuracy> accuracy;
-    double wide_share = 0.1;  ///< of the multiply-accumulates that `accuracy` may widen, 0 to 1
+    double wide_share = 0.1;  ///< share of the multiply-accumulates that `accuracy` may widen, 0 to 1
     std::string report_accuracy;
 
     // samples

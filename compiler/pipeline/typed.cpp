@@ -131,7 +131,7 @@ class Typing {
                 "after quantize.");
     }
 
-    /// What decides types has nothing to decide behind their stage.
+    /// Refuses options that decide types after their stage: they have nothing to decide.
     void check_no_choice() const {
         const char* option = options_.needs_values();
         if (option == nullptr && !options_.keep.empty()) option = "keep";

@@ -98,7 +98,7 @@ def box(x: float, y: float, width: float, height: float, lines: list[str], parts
 
 
 def shares(stats: dict[str, float], unit: str) -> list[float]:
-    """Of the run, what a unit spent in each kind of time."""
+    """Return what a unit spent in each kind of time."""
     found = dict.fromkeys(KINDS, 0.0)
     for key, value in stats.items():
         if key.startswith(f"units.{unit}.") and re.fullmatch(

@@ -62,7 +62,7 @@ struct CostRow {
 };
 const std::vector<CostRow>& cost_rows();
 
-/// What is done to tiles: which part of the engine does it, and how elements that nobody wrote spread.
+/// Kinds of work on tiles: which part of the engine does it, and how elements that nobody wrote spread.
 enum class TileFamily : uint8_t {
     none,
     each,     ///< element by element; scalars go with all

@@ -104,7 +104,7 @@ void reduce(TileExpr& expr, const Operands& in, bool of_some) {
     expr.type = x.type;
 }
 
-/// Of operations along one dimension, the first number: the result is like the first operand.
+/// Takes the dimension of operations along one, their first number: the result is like the first operand.
 size_t along(TileExpr& expr, const Operands& in) {
     need_operands(in, 1, 64);
     const size_t axis = axis_of(expr, 0, *in[0]);

@@ -190,7 +190,7 @@ TEST(Scale, SetsAGroupAtOnce) {
     EXPECT_EQ(file.engine(0).DebugString(), twice.engine(0).DebugString());
 }
 
-/// Of a NEM device, the defaults are scaled; what a formula gives follows once, not twice.
+/// Defaults of a NEM device are scaled; what a formula gives follows once, not twice.
 TEST(Scale, ReachesDefaultsAndFormulas) {
     EXPECT_EQ(load("npm_lite", {{"scale.links", "2"}}).engine(0).dma().bytes_per_cycle(), 128u);
     const Platform platform =

@@ -112,7 +112,7 @@ def built(room: str, build: Path, targets: str) -> bool:
 
 
 def verdict(room: str, build: Path, targets: str, tests: str) -> tuple[str, str]:
-    """What becomes of the tree as it is: broken, caught or alive, and what says so."""
+    """Return what becomes of the tree as it is: broken, caught or alive, and what says so."""
     if not built(room, build, targets):
         return "broken", ""
     command = [

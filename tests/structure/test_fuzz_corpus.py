@@ -24,7 +24,7 @@ def targets() -> set[str]:
 
 
 class Archives(unittest.TestCase):
-    """Of tests/fuzz/corpus."""
+    """Archives of tests/fuzz/corpus."""
 
     def test_one_for_each_target(self) -> None:
         """And nothing else: a file beside them is an input that no fuzzer reads."""

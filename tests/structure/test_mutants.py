@@ -1,4 +1,4 @@
-"""What mutants.py changes: code, not texts and comments, one line at a time, the same ones for the same seed.
+"""Changes that mutants.py makes: code, not texts and comments, one line at a time, the same ones for the same seed.
 
 usage: test_mutants.py
 """
@@ -15,7 +15,7 @@ class Mutants(unittest.TestCase):
     """The changes, without building any."""
 
     def test_changes(self) -> None:
-        """Of single lines."""
+        """Mutants of single lines."""
         for line, wanted in {
             "  if (a < b && !c) f();": [
                 "  if (a <= b && !c) f();", "  if (a < b || !c) f();", "  if (a < b && c) f();",

@@ -101,7 +101,7 @@ def strings(file: str, text: str) -> Iterator[Found]:
 
 
 def names_of(kpusim: str) -> set[str]:
-    """Of opcodes, and of operations that are kernels."""
+    """Names of opcodes, and of operations that are kernels."""
     listed = subprocess.run([kpusim, "list", "opcodes", "--json"], capture_output=True, check=True).stdout
     names = {row["opcode"] for row in json.loads(listed)}
     for file in (ROOT / "compiler/kernels").glob("*.kern"):
@@ -110,7 +110,7 @@ def names_of(kpusim: str) -> set[str]:
 
 
 class OpcodeNames(unittest.TestCase):
-    """Of all sources of the compiler."""
+    """Strings of all sources of the compiler."""
 
     names: set[str]
     found: list[Found]

@@ -36,7 +36,7 @@ def modules(package: Path) -> dict[str, Path]:
 
 
 def targets(node: ast.AST, package: str) -> Iterator[str]:
-    """What a statement imports, as far as its words say: `from a import b` may be the module a.b."""
+    """Return what a statement imports, as far as its words say: `from a import b` may be the module a.b."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
@@ -80,7 +80,7 @@ def told(found: Imports) -> list[str]:
 
 
 class Rooms(unittest.TestCase):
-    """Of the package as it is."""
+    """Rooms of the package as it is."""
 
     def setUp(self) -> None:
         """Imports without those that are carried; each of these is needed."""

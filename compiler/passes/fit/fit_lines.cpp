@@ -22,7 +22,7 @@ class Line {
   public:
     Line(Rewriter& rewriter, const Node& node) : rewriter_(rewriter), node_(node) {}
 
-    /// Of the type and the steps of the value `like`.
+    /// Adds a node whose result has the type and the steps of the value `like`.
     ValueId add(std::string_view opcode, std::vector<ValueId> operands, BoundAttrs attrs, ValueId like) {
         const graph::Value& of = rewriter_.graph.value(like);
         graph::NodeOptions options{node_.source, of.name + ".part", of.elem, of.quant};
@@ -63,7 +63,7 @@ class Line {
     const Node node_;
 };
 
-/// Of a shape around one dimension.
+/// The parts of a shape around one dimension.
 struct Around {
     int64_t outer = 1, length, inner = 1;
     Around(const Dims& shape, size_t d) : length(shape[d]) {

@@ -1,1 +1,1 @@
-"""What every part of the package uses and none is about: arguments, arrays, options, progress, extras."""
+"""Everything that each part of the package uses and none is about: arguments, arrays, options, progress, extras."""

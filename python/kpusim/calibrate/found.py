@@ -1,4 +1,4 @@
-"""What a fit gave."""
+"""Result of a fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kpusim.platform import OverrideValue, Platform
 
 @dataclass(frozen=True)
 class Errors:
-    """How far rows are off: |simulated - measured| / measured.
+    """Error of rows: |simulated - measured| / measured.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Errors:
 
     @classmethod
     def of(cls, signed: Sequence[float]) -> Errors:
-        """Of signed errors."""
+        """Summary of signed errors."""
         values = np.abs(signed)
         return cls(len(signed), float(np.median(values)), float(np.mean(values)),
                    float(np.quantile(values, 0.9)), float(np.mean(signed)))  # fmt: skip
@@ -51,7 +51,7 @@ class Compared:
 
 @dataclass
 class Calibration:
-    """What a fit gave.
+    """Result of a fit.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ def loaded(name: str) -> Platform:
 
 
 def usual(name: object) -> Described:
-    """What a configuration of this name has if nothing is given."""
+    """Return what a configuration of this name has if nothing is given."""
     if name == BASE or not isinstance(name, str) or name not in shipped():
         return Described()
     return _of_shipped(name)

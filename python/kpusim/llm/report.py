@@ -63,7 +63,18 @@ def _title(found: Estimate) -> str:
 
 
 def _table(rows: list[Row], title: str, unit: str) -> list[str]:
-    head = ("", "batch", title, "at least", "tokens/s", "energy/token", "arrays", "DRAM", "compulsory", "ratio")
+    head = (
+        "",
+        "batch",
+        title,
+        "at least",
+        "tokens/s",
+        "energy/token",
+        "arrays",
+        "DRAM",
+        "compulsory",
+        "ratio",
+    )
     cells = [head]
     for row in rows:
         ratio = row.dram_bytes / row.compulsory_bytes

@@ -1,4 +1,4 @@
-"""What primitives on values become in the exported form."""
+"""Statements that primitives on values become in the exported form."""
 
 from __future__ import annotations
 

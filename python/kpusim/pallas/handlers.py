@@ -1,4 +1,4 @@
-"""Which function exports which primitive: `handles` enters it, in the files whose primitives they are."""
+"""Registry of the functions that export primitives: `handles` enters it, in the files whose primitives they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one execution gave: outputs, statistics, events, pictures, and two of them compared."""
+"""Results of one execution: outputs, statistics, events, pictures, and two of them compared."""
 
 from kpusim.run.difference import Difference, diff
 from kpusim.run.run import Run

@@ -15,7 +15,7 @@ from kpusim.run.run import Run, StrPath
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two runs.
+    """Difference between two runs.
 
     Attributes
     ----------

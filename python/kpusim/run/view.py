@@ -1,4 +1,4 @@
-"""What tables and pictures need of a run, and what a run needs of its simulation: each may import this."""
+"""Protocol of what tables and pictures need of a run, and what a run needs of its simulation: each may import this."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RunView(Protocol):
 
     @property
     def timeline(self) -> Timeline:
-        """What every unit did when."""
+        """Return what every unit did when."""
 
     @property
     def traffic(self) -> Traffic:
@@ -72,7 +72,7 @@ class Simulated(Protocol):
         """Every output as it is now."""
 
     def result(self) -> RunView:
-        """What it gave so far."""
+        """Return what it gave so far."""
 
     def _save(self, folder: str, force: bool) -> None: ...
 

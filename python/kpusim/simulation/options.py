@@ -23,7 +23,7 @@ from kpusim.simulation.backend import ComputeBackend
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationOptions:
-    """How a program is simulated; each is also a keyword argument of what simulates.
+    """Options of a simulation; each is also a keyword argument of what simulates.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a strategy needs of the sweep that follows it."""
+"""Protocol of what a strategy needs of the sweep that follows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Evaluating(Protocol):
     notes: list[str]
 
     def outcomes(self, design: Design, how: How) -> list[Outcome]:
-        """Of all programs on a design that was evaluated."""
+        """Result of all programs on a design that was evaluated."""
 
     def evaluate(self, designs: Iterable[Design], how: How, words: str, *, whole: bool) -> None:
         """Evaluate designs for all programs; `whole`: they count only all together."""

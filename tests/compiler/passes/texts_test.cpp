@@ -44,7 +44,7 @@ Options options_in(const std::string& title) {
     return how;
 }
 
-/// By how much the outputs may differ.
+/// Returns by how much the outputs may differ.
 double allowed_by(Exactness exactness) {
     return exactness == Exactness::bits ? 0 : exactness == Exactness::rounding ? 1e-6 : 1e-3;
 }
