@@ -1,4 +1,4 @@
-"""Changes that mutants.py makes: code, not texts and comments, one line at a time, the same ones for the same seed.
+"""Changes that mutants.py makes: code, no texts, one line at a time, the same ones for the same seed.
 
 usage: test_mutants.py
 """

@@ -1,1 +1,1 @@
-"""Everything that each part of the package uses and none is about: arguments, arrays, options, progress, extras."""
+"""All that each part of the package uses: arguments, arrays, options, progress, extras."""

@@ -67,8 +67,8 @@ class Row:
     resident_bytes : float
         All weights and the cache: what DRAM has to hold.
     least_us : float
-        `time_us` if nothing but the arrays, at their peak, or DRAM, at its bandwidth with the compulsory bytes,
-        took time: whichever takes longer.
+        `time_us` if nothing took time but the arrays at their peak, or DRAM at its bandwidth with the
+        compulsory bytes: whichever takes longer.
     parts : dict of str to int
         Cycles by part of the model, most first; they sum to `cycles`.
     bounds : dict of str to int

@@ -1,4 +1,4 @@
-"""Registry of the functions that export primitives: `handles` enters it, in the files whose primitives they are."""
+"""Registry of the functions that export primitives: `handles` enters one, beside its primitive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protocol of what tables and pictures need of a run, and what a run needs of its simulation: each may import this."""
+"""Protocol of what tables and pictures need of a run, and a run of its simulation: each may import this."""
 
 from __future__ import annotations
 
