@@ -276,6 +276,7 @@ void LinkedValues::copy_formulas(Platform& platform, int from, int to, const Tou
 
 void LinkedValues::add_file(Platform& platform, const Platform& said, int engines_before,
                             const LinkedText& text, schema::Fill fill) {
+    if (formulas_.empty() && text.formulas.empty() && text.scales.empty()) return;
     Touched touched;
     for (auto [path, value] : fields_of(said)) {
         if (starts_with(path, "engine.")) path.insert(6, "[0]");

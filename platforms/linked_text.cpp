@@ -6,8 +6,12 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <cctype>
+#include <functional>
 #include <map>
+#include <set>
 
+#include "platforms/parameters.hpp"
 #include "platforms/platform.pb.h"
 
 namespace kpu::platforms {
@@ -186,9 +190,46 @@ class LinkedReader {
     const FieldDescriptor* field_ = nullptr;  ///< the last one named in this level
 };
 
+/// Whether `name` is a number of some message of platforms.
+bool names_number(std::string_view name) {
+    static const std::set<std::string, std::less<>> names = [] {
+        std::set<std::string, std::less<>> found;
+        for (const ParameterInfo& row : parameters())
+            if (row.type == "integer" || row.type == "real")
+                found.insert(row.path.substr(row.path.rfind('.') + 1));
+        return found;
+    }();
+    return names.find(name) != names.end();
+}
+
+/// Most platforms have numbers alone, and are read often: a look at what stands before each quote is far cheaper than
+/// their tokens. True also where only the tokens can tell.
+bool may_be_linked(std::string_view text) {
+    constexpr std::string_view blanks = " \t\r\n";
+    if (text.find("scale") != std::string_view::npos) return true;
+    for (size_t quote = text.find_first_of("\"'"); quote != std::string_view::npos;
+         quote = text.find_first_of("\"'", quote + 1)) {
+        const size_t before = text.substr(0, quote).find_last_not_of(blanks);
+        if (before == std::string_view::npos) continue;
+        if (text[before] != ':') {  // a comment may stand between
+            if (text.substr(before, quote - before).find('\n') != std::string_view::npos) return true;
+            continue;
+        }
+        const size_t end = text.substr(0, before).find_last_not_of(blanks);
+        if (end == std::string_view::npos) continue;
+        size_t begin = end + 1;
+        while (begin > 0 &&
+               (std::isalnum(static_cast<unsigned char>(text[begin - 1])) != 0 || text[begin - 1] == '_'))
+            --begin;
+        if (names_number(text.substr(begin, end + 1 - begin))) return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 LinkedText take_linked(std::string_view text, const std::string& origin, Diagnostics& diagnostics) {
+    if (!may_be_linked(text)) return {std::string(text), {}, {}};
     return LinkedReader(text, origin, diagnostics).read();
 }
 

@@ -40,6 +40,20 @@ TEST(Formula, ComputesAsSweepsDo) {
               2 + 3 + 2 + 4 + 4 + 3);
 }
 
+TEST(Formula, UnitsOfBytes) {
+    for (const auto& [unit, power] : {std::pair("KiB", 10), {"MiB", 20}, {"GiB", 30}, {"TiB", 40}})
+        EXPECT_EQ(value_of(std::string("3") + unit), std::ldexp(3, power)) << unit;
+}
+
+/// Numbers and names of values are no formulas: what is wrong with them is said as of any value.
+TEST(Formula, IsTold) {
+    for (const char* text : {"a.b", "2*3", "engine.array.rows", "(4)", "min(1,2)", "4 / 2"})
+        EXPECT_TRUE(is_formula(text)) << text;
+    for (const char* text : {"", "5", "-5", "1e+5", "abc", "abc.", ".5", "5.", "os", "1.2.3"})
+        EXPECT_FALSE(is_formula(text)) << text;
+    EXPECT_THAT(names_of("2 * a.b + min(c.d, 64KiB) - e[0].f"), testing::ElementsAre("a.b", "c.d", "e[0].f"));
+}
+
 TEST(Formula, SaysWhereItIsWrong) {
     const auto error = [](const std::string& text) { return error_of([&] { value_of(text); }); };
     EXPECT_THAT(error("a.b / (c.d - 5)"), HasSubstr("character 5: division by zero"));
@@ -86,6 +100,16 @@ TEST(Linked, FormulasFollow) {
     const Platform fixed = linked(text, {{"engine.array.cols", "8"}});
     EXPECT_EQ(array_of(fixed).cols(), 8u);
     EXPECT_EQ(fixed.engine(0).dma().bytes_per_cycle(), 8u);
+}
+
+/// However a formula is written.
+TEST(Linked, FormulasAreFoundAnywhere) {
+    for (const char* field :
+         {"cols:\"2*16\"", "cols :\t'2*16'", "cols:\n\"2*16\"", "cols: # \"not here\"\n \"2*16\""}) {
+        const std::string text =
+            fmt::format("name: \"d\" extends: \"edge16\" engine {{ array {{ {} }} }}", field);
+        EXPECT_EQ(array_of(linked(text)).cols(), 32u) << field;
+    }
 }
 
 TEST(Linked, SetTakesFormulas) {
