@@ -111,6 +111,7 @@ bool fit_backwards(Rewriter& rewriter, NodeId id, const TileRoom& room) {
         plain = plain && ranges[d].step == -1 && x.shape[d] == y.shape[d];
     }
     if (back.empty() || room.fits(x.elem, whole_x + whole_y)) return false;
+    if (plain && back.size() == 1 && whole_x < 4) return false;  // parts would not be shorter
     Line line(rewriter, node);
     ValueId now = node.inputs[0];
     if (!plain) {  // what is taken, forwards
@@ -129,7 +130,7 @@ bool fit_backwards(Rewriter& rewriter, NodeId id, const TileRoom& room) {
                        now);
     }
     for (const size_t d : back)
-        now = y.shape[d] < 4 || back.size() > 1
+        now = room.fits(x.elem, 2 * y.shape[d]) || back.size() > 1
                   ? line.backwards(now, static_cast<int64_t>(d), y.shape[d] - 1, y.shape[d])
                   : reversed(line, now, y.shape, d);
     line.finish(id, now);

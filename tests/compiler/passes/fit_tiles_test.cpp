@@ -324,5 +324,71 @@ TEST(FitTiles, GroupsOfIntegersKeepTheirScales) {
     EXPECT_THAT(images.fitted("relu", {}, {}, 0), HasSubstr("slice conv2d slice conv2d slice conv2d concat"));
 }
 
+BoundAttrs backwards(int64_t axis, int64_t start, int64_t step) {
+    return attributes(
+        {ints("starts", {start}), ints("ends", {-100000}), ints("axes", {axis}), ints("steps", {step})});
+}
+
+// Rows backwards, and each of them; what is no whole row stands behind.
+TEST(FitTiles, LongLinesGoBackwardsInRows) {
+    const std::string rows = "reshape slice slice reshape";
+    EXPECT_EQ(Single({2, 2500, 3}).fitted("slice", backwards(1, -1, -1), {}, 0), rows);
+    EXPECT_EQ(Single({2, 2503, 3}).fitted("slice", backwards(1, -1, -1), {}, 0),
+              "slice " + rows + " slice slice concat");
+    EXPECT_EQ(Single({2, 7500}).fitted("slice", backwards(1, -1, -3), {}, 0), "slice " + rows);
+    EXPECT_EQ(Single({2, 100, 3}).fitted("slice", backwards(1, -1, -1), {}, 0), "slice");
+    Single({2, 100, 3}).fitted("slice", backwards(1, -1, -1), {}, 0, 1024);  // in which nothing fits: it ends
+}
+
+TEST(FitTiles, BordersOfLongLinesAreJoined) {
+    const auto pads = [](const char* mode, int64_t before, int64_t behind) {
+        return attributes({ints("pads", {0, before, 0, 0, behind, 0}), word("mode", mode),
+                           graph::real("constant_value", 0)});
+    };
+    EXPECT_EQ(Single({2, 2500, 3}).fitted("pad", pads("reflect", 2, 3), {}, 0),
+              "slice slice slice slice concat");
+    EXPECT_EQ(Single({2, 2500, 3}).fitted("pad", pads("reflect", 0, 3), {}, 0), "slice slice concat");
+    EXPECT_EQ(Single({2, 25, 3}).fitted("pad", pads("edge", 0, 512), {}, 0),
+              "slice concat concat concat concat concat concat concat concat concat concat");
+    EXPECT_EQ(Single({2, 25, 3}).fitted("pad", pads("edge", 2, 3), {}, 0), "pad");
+}
+
+// Positions are the same in each row; where they are not, nothing is cut.
+TEST(FitTiles, LongLinesAreResizedInRows) {
+    const auto to = [](int64_t size, const char* coordinates, const char* mode) {
+        return attributes(
+            {ints("sizes", {2, size, 3}), word("mode", mode), word("coordinates", coordinates)});
+    };
+    for (const char* mode : {"linear", "nearest"}) {
+        for (const char* coordinates :
+             {"half_pixel", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric"}) {
+            for (const int64_t size : {1250, 1875, 3750}) {
+                Single line({2, 2500, 3});
+                EXPECT_THAT(line.fitted("resize", to(size, coordinates, mode)),
+                            HasSubstr("reshape slice reshape slice concat resize slice reshape"))
+                    << size << coordinates << mode;
+            }
+        }
+    }
+    EXPECT_EQ(Single({2, 2500, 3}).fitted("resize", to(5000, "align_corners", "linear")), "resize");
+    EXPECT_EQ(Single({2, 2500, 3}).fitted("resize", to(2501, "half_pixel", "linear")), "resize");
+}
+
+TEST(FitTiles, PoolsOverLinesAndRootMeanSquares) {
+    const auto over_all = [](int64_t height, int64_t width) {
+        return attributes(
+            {ints("kernel_shape", {height, width}), ints("strides", {1, 1}), ints("pads", {0, 0, 0, 0})});
+    };
+    EXPECT_EQ(Single({2, 1, 5000, 3}).fitted("avgpool", over_all(1, 5000)),
+              "reshape reduce_mean reduce_mean");
+    EXPECT_EQ(Single({2, 5000, 1, 3}).fitted("maxpool", over_all(5000, 1), {}, 0),
+              "reshape reduce_max reduce_max");
+    Single row({2, 5000});
+    const ValueId scale = row.vector(5000);
+    const std::string made =
+        row.fitted("rmsnorm", attributes({integer("axis", 1), graph::real("epsilon", 1e-5)}), {scale});
+    EXPECT_THAT(made, AllOf(HasSubstr("reduce_l2"), HasSubstr("div"), Not(HasSubstr("reduce_mean"))));
+}
+
 }  // namespace
 }  // namespace kpu::passes
