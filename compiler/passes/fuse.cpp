@@ -11,7 +11,7 @@ namespace {
 bool is_anchor(const Node& node) { return node.spec().traits.grouping == Grouping::anchor; }
 bool is_link(const Node& node) { return node.spec().traits.grouping == Grouping::link; }
 
-bool is_softmax(const Node& node) { return node.spec().op_class == OpcodeClass::softmax; }
+bool is_softmax(const Node& node) { return node.spec().traits.probabilities; }
 
 class Fusion {
   public:
@@ -72,12 +72,12 @@ class Fusion {
                                                                          : -1;
     }
 
-    /// Whether whole rows of what these nodes compute, and of a softmax behind them, have room in L1: some at a time, and all
+    /// Whether whole rows of what these nodes compute, and of a softmax after them, have room in L1: some at a time, and all
     /// that a product needs for them.
     bool fits(const std::vector<NodeId>& chain, NodeId softmax) const {
         constexpr uint64_t few = 16;
         const Node& anchor = graph_.nodes[chain[0]];
-        const bool product = anchor.spec().op_class == OpcodeClass::gemm;
+        const bool product = anchor.spec().traits.needs == Needs::matrix;
         if (!product && !is_link(anchor)) return false;
         if (product && graph_.value(anchor.inputs[1]).constant()) return false;
         const Node& last = graph_.nodes[softmax];

@@ -34,7 +34,7 @@ bool can_be_sliced(const graph::Value& value, size_t dim) {
 bool can_have_strips(const Axis& axis, const Node& anchor) {
     if (axis.whole || axis.least_last > 1) return false;
     return axis.walk == Walk::loop ||
-           (axis.walk == Walk::unroll && anchor.spec().op_class == OpcodeClass::gemm);
+           (axis.walk == Walk::unroll && anchor.spec().traits.needs == Needs::matrix);
 }
 
 int64_t product_before(const Dims& shape, size_t dim) {

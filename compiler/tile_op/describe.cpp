@@ -475,7 +475,7 @@ class Group {
             }
             tile.inputs.push_back(operand(input, windows, Place::input));
         }
-        if (node.spec().op_class == OpcodeClass::softmax) {
+        if (node.spec().traits.needs == Needs::row) {
             const int axis = result_[axis_of(shape_, node.attrs)].axis;
             op_.axes[static_cast<size_t>(axis)].whole = true;
         }
