@@ -36,6 +36,7 @@ MADE = re.compile(
 MAKERS = {
     "compiler/mapping/tiling.cpp",
     "compiler/passes/affine.cpp",
+    "compiler/passes/fit/fit_lines.cpp",
     "compiler/passes/merge_groups.cpp",
     *(
         f"compiler/passes/rules/{rules}.cpp"
