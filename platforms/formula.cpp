@@ -73,7 +73,7 @@ class FormulaReader {
     }
     double finite(double value, size_t at) const {
         if (!std::isfinite(value))
-            fail(at, "the result is no finite number", "change the formula, or the fields that it names");
+            fail(at, "the result is not a finite number", "change the formula, or the fields that it names");
         return value;
     }
 
@@ -146,7 +146,7 @@ class FormulaReader {
         double value = 0;
         const size_t at = at_;
         const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-        if (error != std::errc()) fail(at, "this is no number", "write such as 64 or 64KiB");
+        if (error != std::errc()) fail(at, "this is not a number", "write such as 64 or 64KiB");
         at_ = static_cast<size_t>(end - text_.data());
         const size_t unit = at_;
         while (at_ < text_.size() && continues_name(text_[at_])) ++at_;
@@ -154,7 +154,7 @@ class FormulaReader {
         if (name.empty()) return value;
         for (const auto& [known, bytes] : {std::pair("KiB", 10), {"MiB", 20}, {"GiB", 30}, {"TiB", 40}})
             if (name == known) return std::ldexp(value, bytes);
-        fail(unit, fmt::format("`{}` is no unit", name), "use KiB, MiB, GiB, TiB, or none");
+        fail(unit, fmt::format("`{}` is not a unit", name), "use KiB, MiB, GiB, TiB, or none");
     }
 
     double call(std::string_view name, size_t at) {

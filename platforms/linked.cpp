@@ -210,9 +210,9 @@ class Settler {
         std::vector<std::string_view> names;
         for (const ParameterInfo& row : parameters())
             if (row.type == "integer" || row.type == "real") names.push_back(row.path);
-        throw UserError(
-            fmt::format("`{}` is no number of this platform that a formula can name. Fix: did you mean `{}`?",
-                        name, nearest_name(name, names)));
+        throw UserError(fmt::format(
+            "`{}` is not a number of this platform that a formula can name. Fix: did you mean `{}`?", name,
+            nearest_name(name, names)));
     }
 
     Platform& platform_;
@@ -243,7 +243,8 @@ void LinkedValues::scale(Platform& platform, const LinkedValue& said, schema::Fi
     const auto [end, error] = std::from_chars(said.text.data(), said.text.data() + said.text.size(), factor);
     if (error != std::errc() || end != said.text.data() + said.text.size() ||
         !(factor >= 1.0 / 1024 && factor <= 1024))
-        fail_at(said, fmt::format("`{}` is no factor. Fix: give a number from 1/1024 to 1024.", said.text));
+        fail_at(said,
+                fmt::format("`{}` is not a factor. Fix: give a number from 1/1024 to 1024.", said.text));
     for (const std::string& name : group->fields) {
         for (const NumberField& field : numbers_at(platform, name)) {
             const auto [other, first] = touched.by.emplace(field.path, fmt::format("{}={}", path, said.text));

@@ -141,7 +141,7 @@ double number(std::string_view text, std::string_view option) {
     double value = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (failed != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-        throw UserError(fmt::format("--{}: `{}` is no number. Fix: write one such as 0.5.", option, text));
+        throw UserError(fmt::format("--{}: `{}` is not a number. Fix: write one such as 0.5.", option, text));
     return value;
 }
 
@@ -162,14 +162,15 @@ int64_t group_size(const std::string& text) {
     const double size = number(text, "group-size");
     if (!(size >= 1 && size <= 65536 && size == std::floor(size)))
         throw UserError(
-            fmt::format("--group-size: {} is no number of channels. Fix: give 32, 64 or 128.", size));
+            fmt::format("--group-size: {} must be 32, 64 or 128. Fix: give 32, 64 or 128.", size));
     return static_cast<int64_t>(size);
 }
 
 double wide_share(const std::string& percent) {
     const double share = number(percent, "wide-share") / 100;
     if (!(share >= 0 && share <= 1))
-        throw UserError(fmt::format("--wide-share: {} is no share in percent. Fix: give 0 to 100.", percent));
+        throw UserError(
+            fmt::format("--wide-share: {} must be 0 to 100 percent. Fix: give 0 to 100.", percent));
     return share;
 }
 

@@ -25,7 +25,7 @@ BOUNDS = {"int8": 0.1, "int4": 0.5, "fp16": 0.01, "bf16": 0.05, "posit8": 0.3, "
 #: The types that docs of the platforms say their arrays have.
 SHIPPED = {
     "core128-fp8": "int8 fp16 bf16", "core128-hbm2": "int8 fp16 bf16",
-    "core128-mx": "int8 fp16 bf16", "edge16": "int8 fp16",
+    "core128-mx": "int8 fp16 bf16", "edge16": "int8 fp16", "gemmini16": "int8", "gemmini16_big": "int8",
     "npm_lite": "int8 fp16",
     "npm_mid": "int8 int4 fp16", "npm_pro": "int8 int4 fp16", "npm_quad_cstl": "int8 fp16",
     "swkpu-v1": "int8 fp16", "swkpu-v2": "int8 int4 fp16 bf16 posit8 posit16", "tile32": "int8 fp16 bf16",
@@ -46,13 +46,9 @@ def os_path(path: Path) -> str:
     return str(path)
 
 
-def test_a_platform_without_vpu() -> None:
-    """Told before compiling, as compiling does: its products end in the array."""
-    assert sorted(SHIPPED) == sorted(set(Platform.names()) - {"gemmini16", "gemmini16_big"})
-    config = kpu.KPUConfig(name="gemmini16")
-    with pytest.raises(kpu.CompilationError, match="device `gemmini16` has no VPU"):
-        kpu.KPUCompiler().compile(MODEL, config, "int8", SAMPLES)
-    assert any("VPU" in str(problem) for problem in kpu.KPUCompiler().validate_model(MODEL, config, "int8"))
+def test_every_platform_is_here() -> None:
+    """Those without a vector unit too: their products end in the array."""
+    assert sorted(SHIPPED) == sorted(Platform.names())
 
 
 @pytest.mark.parametrize("name", SHIPPED)

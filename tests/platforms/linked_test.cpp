@@ -61,7 +61,7 @@ TEST(Formula, SaysWhereItIsWrong) {
     EXPECT_THAT(error("2 * "), HasSubstr("character 5: the formula ends here"));
     EXPECT_THAT(error("2 $ 3"), HasSubstr("character 3: `$` is not expected"));
     EXPECT_THAT(error("f(2)"), HasSubstr("there is no function `f`"));
-    EXPECT_THAT(error("64kB * 2"), HasSubstr("`kB` is no unit"));
+    EXPECT_THAT(error("64kB * 2"), HasSubstr("`kB` is not a unit"));
     EXPECT_THAT(error("floor(1, 2)"), HasSubstr("takes one number, not 2"));
     EXPECT_THAT(error("1e308 * 10"), HasSubstr("no finite number"));
     EXPECT_THAT(error("sqrt(0 - 1)"), HasSubstr("no finite number"));
