@@ -97,7 +97,8 @@ TEST(Arithmetic, OpcodesAreNamedByTheirRowsAlone) {
         found[mode].erase("isa/opcodes/pools_and_norms.cpp");
         found[mode].erase("values/resize.cpp");
     }
-    for (const auto& [name, files] : found) {
+    for (auto& [name, files] : found) {
+        files.erase("platforms/formula.cpp");  // functions of formulas
         const OpcodeClass op_class = opcode(find_opcode(name).value()).op_class;
         if (op_class == OpcodeClass::elementwise) {
             EXPECT_THAT(files,
