@@ -261,7 +261,7 @@ void add_views(Table& t) {
     t.back().traits.any_order = true;
     t.back().reads = OperandRead::slice;
     t.push_back(
-        with_traits(view("concat", concatenated, {axis}, "Y = the inputs one behind the other along axis"),
+        with_traits(view("concat", concatenated, {axis}, "Y = the inputs one after the other along axis"),
                     Shares::output, Finite::of_finite));
     t.back().traits.any_order = true;
     t.back().variadic_inputs = true;
@@ -285,7 +285,7 @@ void add_views(Table& t) {
     t.back().variadic_outputs = true;
     t.push_back(
         with_traits(view("pad", padded,
-                         {{"pads", ints, true, "", "elements before each dimension, then behind each"},
+                         {{"pads", ints, true, "", "elements before each dimension, then after each"},
                           {"mode", AttrKind::word, true, "", "constant, edge or reflect"},
                           {"constant_value", AttrKind::real, false, "0", "of mode constant"}},
                          "Y = X with pads elements around it"),
