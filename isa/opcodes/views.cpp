@@ -283,13 +283,12 @@ void add_views(Table& t) {
         Shares::input));
     t.back().traits.any_order = true;
     t.back().variadic_outputs = true;
-    t.push_back(
-        with_traits(view("pad", padded,
-                         {{"pads", ints, true, "", "elements before each dimension, then after each"},
-                          {"mode", AttrKind::word, true, "", "constant, edge or reflect"},
-                          {"constant_value", AttrKind::real, false, "0", "of mode constant"}},
-                         "Y = X with pads elements around it"),
-                    Needs::padded, Homogeneous::first));
+    t.push_back(with_traits(view("pad", padded,
+                                 {{"pads", ints, true, "", "elements before each dimension, then after each"},
+                                  {"mode", AttrKind::word, true, "", "constant, edge or reflect"},
+                                  {"constant_value", AttrKind::real, false, "0", "of mode constant"}},
+                                 "Y = X with pads elements around it"),
+                            Needs::padded, Homogeneous::first));
     t.back().traits.any_order = true;
     t.push_back(with_traits(
         view("gather", gathered, {axis},
