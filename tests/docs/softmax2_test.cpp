@@ -72,7 +72,7 @@ TEST_P(SoftmaxOfTwo, IsCompiledAsSoftmax) {
     };
     const std::string one = text_with("softmax", said_of_one), other = text_with("softmax2", said_of_other);
     EXPECT_THAT(one, HasSubstr(R"("name":"strips")"));
-    EXPECT_THAT(one, HasSubstr(R"("fused_with":["rows","heads"])"));
+    EXPECT_THAT(one, HasSubstr(R"("rows","heads"])"));
     EXPECT_THAT(one, Not(HasSubstr("transpose.async")));
     if (std::string_view(precision) == "int8") {
         EXPECT_THAT(said_of_one, HasSubstr("most of its probabilities are below a step: mix"));

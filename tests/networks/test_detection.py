@@ -201,7 +201,7 @@ class Detection(unittest.TestCase):
         )
         self.assertEqual(result.returncode, 1)
         self.assertRegex(
-            result.stdout + result.stderr, r"sort \(TopK\): .* a sort of a row that is longer than L1 is not taken"
+            result.stdout + result.stderr, r"sort \(TopK\): .* a row that is longer than L1 is not taken"
         )
         self.assertIn("Fix:", result.stdout + result.stderr)
 
