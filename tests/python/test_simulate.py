@@ -293,7 +293,7 @@ def test_options_as_an_object(relu: str) -> None:
     with pytest.raises(kpusim.SimulationError, match="stopped at the limit of 5 cycles"):
         kpusim.Simulation(program, "swkpu-v1", options, max_cycles=5).run()
     for make in (kpusim.SimulationOptions, lambda **given: kpusim.simulate(program, "swkpu-v1", **given)):
-        with pytest.raises(kpusim.UserError, match="seed=-1 is no seed"):
+        with pytest.raises(kpusim.UserError, match="seed=-1 is not a seed"):
             make(seed=-1)
 
 
