@@ -290,7 +290,7 @@ class Mixed(Folder):
     def test_options_that_are_not_used_are_checked(self) -> None:
         """All of them, before the network is imported: a slip is found in every precision."""
         self.refused("--percentile: not above 50", *FP16, "--percentile", "20")
-        self.refused("--wide-share: 101 is no share", *FP16, "--wide-share", "101")
+        self.refused("--wide-share: 101 must be 0 to 100 percent", *FP16, "--wide-share", "101")
         self.refused("--group-size: 0.5 must be 32, 64 or 128", *FP16, "--group-size", "0.5")
         self.refused("--image-mean: 2 numbers", *FP16, "--image-mean", "1,2")
 
