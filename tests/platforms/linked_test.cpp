@@ -63,8 +63,8 @@ TEST(Formula, SaysWhereItIsWrong) {
     EXPECT_THAT(error("f(2)"), HasSubstr("there is no function `f`"));
     EXPECT_THAT(error("64kB * 2"), HasSubstr("`kB` is not a unit"));
     EXPECT_THAT(error("floor(1, 2)"), HasSubstr("takes one number, not 2"));
-    EXPECT_THAT(error("1e308 * 10"), HasSubstr("no finite number"));
-    EXPECT_THAT(error("sqrt(0 - 1)"), HasSubstr("no finite number"));
+    EXPECT_THAT(error("1e308 * 10"), HasSubstr("not a finite number"));
+    EXPECT_THAT(error("sqrt(0 - 1)"), HasSubstr("not a finite number"));
     EXPECT_THAT(error(std::string(500, '(')), HasSubstr("more than 64 brackets"));
     EXPECT_THAT(error(std::string(5000, '-')), HasSubstr("at most 1000"));
 }
@@ -149,7 +149,7 @@ TEST(Linked, WrongFormulasHavePlaces) {
     EXPECT_THAT(error("cols: \"2 * 2\" cols: \"2 * 2\""), HasSubstr("stands twice"));
     EXPECT_THAT(error("cols: \"engine.array.operand_bytes_per_cycle\""),
                 HasSubstr("has no value of its own"));
-    EXPECT_THAT(error("cols: \"name * 2\""), HasSubstr("no number of this platform"));
+    EXPECT_THAT(error("cols: \"name * 2\""), HasSubstr("not a number of this platform"));
     EXPECT_THAT(error("rate { type: \"i8\" relative: \"1 / 2\" }"),
                 HasSubstr("rows of lists take plain numbers"));
     EXPECT_THAT(set_error({{"engine.array.cols", "engine.array.rows / 0"}}),
@@ -229,8 +229,8 @@ TEST(Scale, ContradictionsAndBadFactors) {
                 HasSubstr("`engine.array.rows=8` sets it too"));
     EXPECT_THAT(set_error({{"scale.array", "2"}, {"scale.width", "2"}}), HasSubstr("sets it too"));
     EXPECT_THAT(set_error({{"scale.arry", "2"}}), HasSubstr("did you mean `scale.array`"));
-    EXPECT_THAT(set_error({{"scale.array", "two"}}), HasSubstr("is no factor"));
-    EXPECT_THAT(set_error({{"scale.array", "nan"}}), HasSubstr("is no factor"));
+    EXPECT_THAT(set_error({{"scale.array", "two"}}), HasSubstr("is not a factor"));
+    EXPECT_THAT(set_error({{"scale.array", "nan"}}), HasSubstr("is not a factor"));
     EXPECT_THAT(set_error({{"scale.array", "1.01"}}), HasSubstr("takes whole numbers"));
     EXPECT_THAT(set_error({{"scale.sram", "3"}}), HasSubstr("power of two"));
     EXPECT_THAT(set_error({{"scale.array", "1024"}}), HasSubstr("from 1 to 4096"));
