@@ -97,8 +97,9 @@ TEST(Arithmetic, OpcodesAreNamedByTheirRowsAlone) {
         found[mode].erase("isa/opcodes/pools_and_norms.cpp");
         found[mode].erase("values/resize.cpp");
     }
-    for (auto& [name, files] : found) {
-        files.erase("platforms/formula.cpp");  // functions of formulas
+    for (const char* function : {"min", "max", "floor", "ceil", "round", "sqrt"})  // of formulas in platforms
+        found[function].erase("platforms/formula.cpp");
+    for (const auto& [name, files] : found) {
         const OpcodeClass op_class = opcode(find_opcode(name).value()).op_class;
         if (op_class == OpcodeClass::elementwise) {
             EXPECT_THAT(files,
